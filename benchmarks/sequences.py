@@ -1,16 +1,16 @@
 """Labels of sequences: ``SequenceLabeler`` with and without context, boosted trees, and python-crfsuite on the same features.
 
-    ANYTIME_DATA=... python benchmarks/sequences.py --choose            # settings for letters, on training words
+    ANYTIME_DATA=... python benchmarks/sequences.py --choose            # tries settings, on training words
     ANYTIME_DATA=... python benchmarks/sequences.py                     # all parts that are not in the results yet
     ANYTIME_DATA=... python benchmarks/sequences.py --parts conll       # those whose name begins so
     python benchmarks/sequences.py --picture docs/images/sequences.png  # from the results
 
-Every feature costs 1. Words are labelled with the defaults of ``SequenceLabeler`` and of python-crfsuite (a linear-chain CRF with
-L2 penalty 1 and all transitions). For letters, the number of neighbours and both penalties are chosen on a fifth of the training
-words of "letters small 0" (``results/sequences_dev.json``) and used in all folds of both settings. Boosted trees see one element
-at a time, of letters in fold 0 only; of strings the 254 most frequent values are categories. Bars: CoNLL-2000 F1 within 0.005 of
-the CRF, 20,000 words a second, half of the cost loses at most 0.01; letters: error with context at most 0.6 of that without, and
-no more than the CRF's, both settings.
+Every feature costs 1. The labeler has its defaults, on letters with four neighbours on either side; python-crfsuite too (a
+linear-chain CRF with L2 penalty 1), with all transitions. ``--choose`` tries other neighbours and penalties on letters: it learns
+from four fifths of the training words of "letters small 0" and judges by the rest (``results/sequences_dev.json``). Boosted trees
+see one element at a time, of letters in fold 0 only; of strings the 254 most frequent values are categories. Bars: CoNLL-2000
+F1 within 0.005 of the CRF, 20,000 words a second, half of the cost loses at most 0.01; letters: error with context at most 0.6
+of that without, and no more than the CRF's, both settings.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from _sequence_sets import Part, parts
 from anytime.curves import chunk_f1
 from common import RESULTS, write
 
-DEFAULTS = {"labeler": {"context": 2, "l2_regularization": 0.5}, "crf": 1.0}
+WORDS = {"labeler": {"context": 2, "l2_regularization": 0.5}, "crf": 1.0}
+LETTERS = {"labeler": {"context": 4, "l2_regularization": 0.5}, "crf": 1.0}
 TRIED = [{"context": c, "l2_regularization": p} for c in (2, 4, 6) for p in (0.5, 2.0)]
 PENALTIES = (1.0, 0.1, 0.01)  # of the CRF
 
@@ -137,14 +138,14 @@ def choose(part: Part, seed: int) -> dict[str, Any]:
     }
 
 
-def figures_of(part: Part, chosen: dict[str, Any], seed: int, with_trees: bool) -> dict[str, Any]:
+def figures_of(part: Part, settings: dict[str, Any], seed: int, with_trees: bool) -> dict[str, Any]:
     """All models of one part."""
     figures = {
         "train": [len(part.X), sum(map(len, part.y))],
         "test": [len(part.X_test), sum(map(len, part.y_test))],
-        "with_context": labelled(part, seed, **chosen["labeler"]),
-        "without_context": labelled(part, seed, **{**chosen["labeler"], "context": 0}),
-        "crf": chain_crf(part, chosen["crf"]),
+        "with_context": labelled(part, seed, **settings["labeler"]),
+        "without_context": labelled(part, seed, **{**settings["labeler"], "context": 0}),
+        "crf": chain_crf(part, settings["crf"]),
     }
     return {**figures, "trees": boosted_trees(part, seed)} if with_trees else figures
 
@@ -232,7 +233,7 @@ def read(name: str, key: str) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--parts", default="", help="beginning of the names of parts to run")
-    parser.add_argument("--choose", action="store_true", help="choose settings for letters")
+    parser.add_argument("--choose", action="store_true", help="try settings for letters on training words")
     parser.add_argument("--again", action="store_true", help="also parts that have results")
     parser.add_argument("--picture", help="draw this picture of the results and run nothing")
     parser.add_argument("--seed", type=int, default=0)
@@ -249,10 +250,9 @@ def main() -> None:
     for name, load in available:
         if not name.startswith(asked.parts) or (name in read("sequences", "parts") and not asked.again):
             continue
-        chosen = read("sequences_dev", "parts")["letters"] if name.startswith("letters") else DEFAULTS
-        figures = figures_of(
-            load(), chosen, asked.seed, with_trees=not name.startswith("letters") or name.endswith(" 0")
-        )
+        letters = name.startswith("letters")
+        trees = not letters or name.endswith(" 0")
+        figures = figures_of(load(), LETTERS if letters else WORDS, asked.seed, with_trees=trees)
         # read again: another process may have added parts meanwhile
         done = {**read("sequences", "parts"), name: figures}
         write("sequences", {"summary": summary(done), "parts": done})

@@ -72,7 +72,7 @@ def test_training_objective_never_rises_where_stages_replace_the_scores(rules):
     learner = LinearUpdateLearner(growth=0.5, epochs=1, rate=0.5)
     learned = trainer(structures, truth, [learner], [EntropySelector()], **rules)
     values = [learned.value, *(step.value for step in learned.run(12))]
-    assert len(values) > 4
+    assert len(values) > 3
     assert (np.diff(values) <= 1e-12).all()
 
 
@@ -99,7 +99,7 @@ def test_scores_that_are_worse_are_taken_in_part():
     run = Run(plan_of(learned), structures)
     run.advance()
     np.testing.assert_allclose(run.scores().values, learned.scores, atol=1e-9)
-    assert learned.run(1) == []  # nothing is left to gain on the way there
+    assert learned.run(1) == []  # what buys nothing has to be better as a whole
 
 
 def test_prediction_repeats_what_training_added_up():

@@ -448,7 +448,10 @@ class StructuredTrainer:
         if candidate.fitted.replaces:
             judged = loss if inside is None else loss.on(~inside)
             value = learned.value if inside is None else judged.value(learned.scores)
-            return judged.replace(value, learned.scores, candidate.fitted.outputs)[1]
+            step, gain = judged.replace(value, learned.scores, candidate.fitted.outputs)
+            # what buys nothing replaces the scores as a whole: going part of the way again and again gains next to nothing
+            owned = learned.bought[self.costs.groups_of(candidate.fitted.predictor.columns)].all()
+            return 0.0 if step < 1 and owned else gain
         step = self._length(learned, candidate, inside)
         elements = self._drawn_elements(None if inside is None else ~inside)
         direction = self._direction(candidate, elements)
