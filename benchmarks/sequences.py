@@ -162,9 +162,8 @@ def summary(done: dict[str, Any]) -> dict[str, Any]:
         folds = [figures for name, figures in done.items() if kind_of(name) == kind]
         metric = "chunk_f1" if "chunk_f1" in folds[0]["crf"] else "accuracy"
         names = ("with_context", "without_context", "trees", "crf")
-        mean = {
-            name: float(np.mean([f[name][metric] for f in folds if name in f] or [np.nan])) for name in names
-        }
+        held = {name: [fold[name][metric] for fold in folds if name in fold] for name in names}
+        mean = {name: float(np.mean(values)) for name, values in held.items() if values}
         ours = [fold["with_context"] for fold in folds]
         out[kind] = {
             "folds": len(folds),
@@ -201,6 +200,9 @@ def draw(done: dict[str, Any], file: str) -> None:
         metric = "chunk_f1" if kind == "conll2000" else "accuracy"
         n_features = 19 if kind == "conll2000" else 17 if kind == "ud-ewt" else 128
         for name, (label, colour) in lines.items():
+            if "curve" not in folds[0][name]:  # a point, as of others
+                axis.plot(n_features, 100 * (1 - folds[0][name][metric]), "o", color=colour, clip_on=False)
+                continue
             costs = np.unique(np.concatenate([[c for c, _ in fold[name]["curve"]] for fold in folds]))
             errors = []
             for fold in folds:
@@ -211,12 +213,19 @@ def draw(done: dict[str, Any], file: str) -> None:
             axis.step(costs[kept], error[kept], where="post", color=colour, label=label)
             axis.plot([costs[-1], n_features], [error[-1]] * 2, color=colour, linewidth=0.8, alpha=0.6)
         for name, (label, colour) in points.items():
-            error = 100 * (1 - np.mean([fold[name][metric] for fold in folds if name in fold] or [np.nan]))
-            axis.plot(n_features, error, "o", color=colour, label=label, clip_on=False)
+            values = [fold[name][metric] for fold in folds if name in fold]
+            if values:
+                axis.plot(
+                    n_features, 100 * (1 - np.mean(values)), "o", color=colour, label=label, clip_on=False
+                )
         axis.set(title=titles[kind], xlabel="features bought", yscale="log", xlim=(0, n_features))
         axis.set_ylabel("error of chunks, 1 - F1, %" if metric == "chunk_f1" else "error, %")
-        ticks = [t for t in (5, 7, 10, 15, 20, 30, 50, 80) if axis.get_ylim()[0] <= t <= axis.get_ylim()[1]]
-        axis.set_yticks(ticks, [str(t) for t in ticks])
+        ticks = [
+            t
+            for t in (1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 80)
+            if axis.get_ylim()[0] <= t <= axis.get_ylim()[1]
+        ]
+        axis.set_yticks(ticks, [f"{t:g}" for t in ticks])
         axis.set_yticks([], minor=True)
         axis.grid(alpha=0.3)
     axes[0, 0].legend(fontsize=8)
