@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -166,6 +167,7 @@ def asked(about: str | None) -> tuple[argparse.Namespace, dict[str, range]]:
     parser.add_argument("--sets", help="comma separated; name:n asks for n repeats of it")
     parser.add_argument("--repeats", type=int, default=99, help="of each set, at most")
     parser.add_argument("--keep", type=Path, help="folder of what is done: a run can then go on")
+    parser.add_argument("--name", default=Path(sys.argv[0]).stem, help="results/NAME.json is written")
     options = parser.parse_args()
     if options.data is None:
         parser.error("name the folder of the data sets: --data DIR, or ANYTIME_DATA")

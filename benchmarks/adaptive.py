@@ -290,6 +290,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="three sets, one draw")
     parser.add_argument("--data", default=os.environ.get("ANYTIME_DATA"), help="folder of the data sets")
     parser.add_argument("--sets", help="comma separated")
+    parser.add_argument("--name", default="adaptive", help="results/NAME.json is written")
     parser.add_argument("--repeats", type=int, default=len(SEEDS), help="draws of each set, at most")
     parser.add_argument("--keep", type=Path, help="folder of what is done: a run can then go on")
     options = parser.parse_args()
@@ -323,7 +324,7 @@ def main() -> None:
         "of the five sets, those with 30 % less than the best rival": sum(share >= BAR for share in saved),
         "printed, of the costly model": PRINTED,
     }
-    write("adaptive", figures)
+    write(options.name, figures)
 
 
 if __name__ == "__main__":

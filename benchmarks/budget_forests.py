@@ -218,7 +218,7 @@ def main() -> None:
     }
     print(figures["verdict"])
     if not options.quick:
-        write("budget_forests", figures)
+        write(options.name, figures)
 
 
 if __name__ == "__main__":

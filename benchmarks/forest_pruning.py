@@ -269,7 +269,7 @@ def main() -> None:
     }
     print(figures["verdict"])
     if not options.quick:
-        write("forest_pruning", figures)
+        write(options.name, figures)
 
 
 if __name__ == "__main__":

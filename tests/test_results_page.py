@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/results.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"`(?:python )?benchmarks/(\w+\.py)([^`]*)`( \(\*\*data\*\*\))?", PAGE)
+COMMANDS = re.findall(r"`python benchmarks/(\w+\.py)([^`]*)`( \(\*\*data\*\*\))?", PAGE)
 
 
 def source(script: str) -> str:
