@@ -146,6 +146,7 @@ def draw_features(model: Any, images: list[Map], truths: list[Map], path: Path) 
     axes.set(
         xlabel="seconds of processor time", title="columns in use: shape, colour, and codes of descriptors"
     )
+    axes.yaxis.get_major_locator().set_params(integer=True)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     figure.savefig(path, dpi=100)

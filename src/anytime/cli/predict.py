@@ -18,7 +18,7 @@ from anytime.cli.io import (
     write_table,
 )
 from anytime.cli.options import CostlyFile, NaValues, Trusted
-from anytime.cli.structures import labels_structures, predict_structures
+from anytime.cli.structures import LINES, labels_structures, predict_structures
 from anytime.cli.tables import amount, note, step
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def predict(
 
     Example: anytime predict heart.anytime patients.csv --budget 20 --with-cost
     """
+    if output is not None and output.suffix.lower() != LINES:
+        check_table_name(output)
     loaded = load_model(model, costly, trusted)
     if labels_structures(loaded):
         predict_structures(

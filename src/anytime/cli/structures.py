@@ -14,7 +14,9 @@ from anytime.cli.tables import amount, note, track
 if TYPE_CHECKING:
     from anytime.answer import Answer
 
-__all__ = ["labels_structures", "predict_structures", "refuse_structures"]
+__all__ = ["LINES", "labels_structures", "predict_structures", "refuse_structures"]
+
+LINES = ".jsonl"  # the ending of files of JSON lines
 
 
 def labels_structures(model: Any) -> bool:
