@@ -33,7 +33,7 @@ COLOURS = np.array([to_rgb(colour) for colour in label_colours(CLASSES)])
 PALE = np.array([0.93, 0.93, 0.94])
 LINES = {
     "shape": "#8a8f98", "colour": "#e08a2e", "texture": "#3d4fa3", "patterns": "#b07aa1", "edges": "#4f8f4a",
-    "colour_edges": "#e0475b",
+    "wide_edges": "#2f6f5e", "colour_edges": "#e0475b",
 }  # fmt: skip
 
 Map = NDArray[Any]
