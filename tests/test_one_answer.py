@@ -4,12 +4,14 @@ import asyncio
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
 
 import anytime as at
 from anytime.losses import Link
+from anytime.rows import reader_of
 from anytime.serve.engine import Engine
 from anytime.serve.pace import StagePace
 from anytime.serve.policy import Adaptive
@@ -39,6 +41,19 @@ def models():
         "numbers": at.make_anytime(forest, costs=COSTS, evaluation_cost=0.1),
         "labels": at.make_anytime(boosted, costs=COSTS, evaluation_cost=0.1),
         "replacing": at.GroupPursuitClassifier(costs=COSTS, random_state=0).fit(X, labels),
+    }
+
+
+@pytest.fixture(scope="module")
+def named_models():
+    """Models of columns a and b, of which the stages add up, are refitted together, or replace each other."""
+    table = pd.DataFrame(X[:, :2], columns=["a", "b"])
+    labels = np.where(X[:, 0] + X[:, 1] > 0, "yes", "no")
+    costs = at.FeatureCosts(groups={"a": ["a"], "b": ["b"]}, prices={"a": 1.0, "b": 1.0})
+    return {
+        "adding": at.GradientBoostingClassifier(n_estimators=5, costs=costs).fit(table, labels),
+        "refitted": at.SpeedBoostClassifier(n_estimators=5, costs=costs).fit(table, labels),
+        "replacing": at.GroupPursuitClassifier(costs=costs, random_state=0).fit(table, labels),
     }
 
 
@@ -93,6 +108,62 @@ def test_every_one_says_why_it_ended_and_whether_there_was_more_to_do(models):
         for answer in answers:
             assert (answer.reason, bool(np.all(answer.partial))) == (reason, reason == "deadline")
             assert answer.complete == (reason == "complete")
+
+
+def answers_of(model, row, **bounds):
+    """What the model, a session, a batch and the server's engine say of a row, given by column."""
+    read = reader_of(model).one(row)
+
+    async def ask():
+        stops = np.arange(1, model.n_stages_ + 1)
+        engine = Engine(model, StagePace(stops, 1e-6 * stops), Adaptive(0.0))
+        return await engine.answer(Question(read.X, held=read.held, **bounds))
+
+    return [
+        model.answer(pd.DataFrame([row]), **bounds),
+        at.Session(model).predict(row, **bounds),
+        at.BatchSession(model, pd.DataFrame([row]), **bounds).advance(),
+        asyncio.run(ask()),
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")  # that columns are not there
+@pytest.mark.parametrize("bounds", [{}, {"budget": 1.5}], ids=["whole", "budget"])
+@pytest.mark.parametrize("name", ["adding", "refitted", "replacing"])
+def test_a_row_that_lacks_a_group_ends_for_that_reason_whoever_is_asked(named_models, name, bounds):
+    model = named_models[name]
+    for row in ({"a": 0.1}, {"b": -0.3}):
+        answers = answers_of(model, row, **bounds)
+        for answer in answers[1:]:
+            assert of_one_row(answer) == of_one_row(answers[0])
+        assert [answer.reason for answer in answers] == [answers[0].reason] * 4
+        assert not any(np.any(answer.partial) for answer in answers)
+    assert {answer.reason for row in ({"a": 0.1}, {"b": -0.3}) for answer in answers_of(model, row)} == {
+        "groups"
+    }
+
+
+@pytest.mark.parametrize("name", ["adding", "refitted", "replacing"])
+def test_only_an_extractor_fails(named_models, name):
+    """A stage was left out because the extractor of b failed: that, and not that the row lacks b, is why it ended."""
+
+    def fail(raw):
+        raise OSError("no reading")
+
+    model = named_models[name]
+    features = at.Features({"a": lambda raw: raw, "b": fail})
+    session, batch = at.Session(model, features), at.BatchSession(model, [0.1], features)
+    for answer in (session.predict(0.1), batch.advance()):
+        assert (answer.reason, bool(np.all(answer.partial)), answer.complete) == ("failed", True, False)
+        assert answer.failures["b"] == "OSError: no reading"
+    session.start(0.1).give({"b": [-0.3]})
+    assert (session.resume().reason, session.read().partial) == ("complete", False)
+
+
+def test_a_batch_that_its_budget_ends_says_so(models):
+    model = models["labels"].set_params(meter="model")
+    assert at.BatchSession(model, X[:3], budget=1.0).advance().reason == "budget"
+    assert at.BatchSession(model, X[:3], confidence=0.51).advance().reason == "confidence"
 
 
 def test_a_session_that_works_says_nothing_of_an_end(models):

@@ -26,6 +26,9 @@ from anytime.runtime.timing import Timings
 
 __all__ = ["BatchSession"]
 
+# why rows go no further, where nothing interrupts them: of many rows the first that one of them has
+_REASONS = ("failed", "groups", "confidence", "budget")
+
 # rows of a tile, as they were when all tiles were looked at
 Part = tuple[Tile, Answer, NDArray[np.bool_]]
 
@@ -54,7 +57,8 @@ class BatchSession:
     Attributes
     ----------
     reason : str
-        Why the last call of ``advance`` ended: "complete", "budget", "deadline", "stages" or "stop".
+        Why the last call of ``advance`` ended: "complete", "budget", "deadline", "stages", "stop", "confidence", "groups" (rows
+        lack some) or "failed" (an extractor has).
 
     Examples
     --------
@@ -206,7 +210,8 @@ class BatchSession:
     def _unit(self, bounds: Bounds, total: int | None) -> str:
         waiting = [(tile.stage, first, tile) for first, tile in self._tiles if tile.stage >= 0]
         if not waiting:
-            return "complete"
+            reasons = {tile.reason for _, tile in self._tiles}
+            return next((reason for reason in _REASONS if reason in reasons), "complete")
         stage, _, tile = min(waiting, key=lambda entry: entry[:2])
         if stage >= bounds.until:
             return "stages"

@@ -204,8 +204,8 @@ class Session:
     def reason(self) -> str:
         """Why the last run ended; empty while one goes on, or before the first.
 
-        "complete", "budget", "deadline", "stages", "confidence", "stop", or "failed" (a refitted model without a group that it
-        needs).
+        "complete", "budget", "deadline", "stages", "confidence", "stop", or, where a stage was left out for want of a group,
+        "groups" (the example lacks it) or "failed" (its extractor has).
         """
         return "" if self._steps is None else self._steps.snapshot.reason
 

@@ -78,11 +78,13 @@ class Steps:
         reason = ""
         while not reason:
             reason = self._unit(bounds)
+        if reason in ("complete", "budget") and self.walk.run.incomplete[0]:
+            reason = self._reason_of_lack
         self._record("end", note=reason)
         self.seconds = self._elapsed()
         self._began = self.clock()
         if self._published:
-            partial = self.snapshot.partial and reason in PARTIAL
+            partial = reason == "failed" or (self.snapshot.partial and reason in PARTIAL)
             self.snapshot = self.snapshot.changed(elapsed=self.seconds, reason=reason, partial=partial)
         else:
             self._publish(reason)
@@ -121,7 +123,7 @@ class Steps:
         if walk.ended:
             return "complete"
         if self.blocked:
-            return "failed"
+            return self._reason_of_lack
         s = walk.done
         if s >= bounds.until:
             return bounds.reason
@@ -138,6 +140,11 @@ class Steps:
         if self.layout.native[self.layout.block_of[s]]:
             return self._forest_unit(s, bounds)
         return self._stage_unit(s, bounds)
+
+    @property
+    def _reason_of_lack(self) -> str:
+        """Why a stage was left out for want of a group: the row lacks it, or its extractor failed."""
+        return "groups" if self.layout.features is None else "failed"
 
     def _ask_again(self, s: int, bounds: Bounds) -> str:
         """The gate of stage ``s``, which could not be paid when the stage was done."""
@@ -169,7 +176,7 @@ class Steps:
             return ""
         if not able:
             self.blocked = True
-            return "failed"
+            return self._reason_of_lack
         return bounds.interrupted(self.clock()) or self._decline(walk.done, "budget")
 
     def _forest_unit(self, s: int, bounds: Bounds) -> str:

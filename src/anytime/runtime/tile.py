@@ -106,11 +106,23 @@ class Tile:
         assert run.ledger is not None
         if not self.bought[self.layout.used].all():
             self.bought = np.asarray(run.ledger.bought.any(axis=0))
-        finished, waiting = run.complete | self.sure, self._waiting.copy()
+        finished, partial = run.complete | self.sure, self._waiting.copy()
+        if self.examples is not None:
+            partial |= run.incomplete  # an extractor failed
         self.snapshot = self.layout.answer(
-            run.scores(), run.answered, run.ledger.paid, self.bought, finished, waiting
+            run.scores(), run.answered, run.ledger.paid, self.bought, finished, partial
         )
         self.spent = int(self.snapshot.paid.sum())
+
+    @property
+    def reason(self) -> str:
+        """Why its rows go no further, once none of them waits."""
+        here = ~self.gone
+        if self.run.incomplete[here].any():
+            return "groups" if self.examples is None else "failed"
+        if self.run.complete[here].all():
+            return "complete"
+        return "confidence" if self.sure[here].any() else "budget"
 
     def leave(self, rows: Rows) -> None:
         """Stop working on rows."""

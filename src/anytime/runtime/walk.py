@@ -25,7 +25,7 @@ __all__ = ["PARTIAL", "Walk"]
 
 _ROW = np.zeros(1, dtype=np.intp)
 _LOOK_AHEAD = 64  # stages whose confidence is worked out at once
-PARTIAL = ("", "deadline", "stop", "failed")  # reasons that no budget gives
+PARTIAL = ("", "deadline", "stop")  # reasons to end while there is more to do within the budget
 _GIVEN = ("plan", "X", "threads")  # what a run is started with; all else is its state
 
 
@@ -125,7 +125,7 @@ class Walk:
             self.paid,
             self.purchases(),
             self.complete,
-            not self.ended and reason in PARTIAL,
+            reason == "failed" or (not self.ended and reason in PARTIAL),
             elapsed,
             reason,
             dict(failures),

@@ -99,10 +99,10 @@ class Cohort:
         if behind.any():  # a gate has released them, or they have no money left
             self.until[behind] = done[behind]
             self._note(behind & ~self.progress.finished, "budget")
-        if isinstance(self.progress, Run):
-            self._note(self.progress.incomplete & ~self.progress.finished, "groups")
         if self.stepwise:
             self._let_sure_rows_leave()
+        if isinstance(self.progress, Run):
+            self._note(self.progress.incomplete, "groups")
         active = self.until > done
         self.rows = int(np.count_nonzero(active))
         self.stage = int(done[active].min()) if self.rows else stage
@@ -168,7 +168,8 @@ class Cohort:
     def _note(self, rows: NDArray[np.bool_], reason: str) -> None:
         """Why some rows have come to their end."""
         for piece in self.pieces if rows.any() else ():
-            if rows[piece.offset : piece.offset + piece.stop - piece.start].any():
+            confident = piece.ticket.reason == "confidence"
+            if not confident and rows[piece.offset : piece.offset + piece.stop - piece.start].any():
                 piece.ticket.reason = reason
 
     def release(self, pieces: set[Piece]) -> None:

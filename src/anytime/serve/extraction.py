@@ -132,9 +132,7 @@ class Extraction(SessionsBeside):
 
 
 def _reason(row: Answer) -> str:
-    """Why a row ended: stages that were left out are not done."""
-    if row.reason == "complete" and row.failures:
-        return "failed"
+    """Why a row ended: whoever stops it does so when an answer is due."""
     return "deadline" if row.reason in ("", "stop") else row.reason
 
 
