@@ -67,8 +67,8 @@ class Run:
         # keep a ledger of what each row pays. Needed for budgets by realised cost; a little slower
         metered: bool = False,
         threads: int = 1,
-        # (G,): groups that the rows have; None: all. A stage that would read another of a row is left out for
-        # it, and nothing of it is paid (see ``anytime.rows``). Keeps a ledger
+        # (G,): groups that the rows have; None: all, or those that examples of many elements have. A stage that
+        # would read another of a row is left out for it, and nothing of it is paid (see ``anytime.rows``). Keeps a ledger
         held: NDArray[np.bool_] | None = None,
     ) -> None:
         n = len(X)
@@ -76,9 +76,11 @@ class Run:
         self.done = np.zeros(n, dtype=np.int32)  # (n,): stages behind each row: completed, or left out
         # (n,): rows that a stopping rule has released: they need no further stage
         self.finished = np.zeros(n, dtype=bool)
-        self.absent = None if held is None or held.all() else ~held  # (G,): groups that the rows lack
+        # (G,): groups that the rows lack; (n, G): those that each of them lacks
+        self.absent = _lacked(plan, X) if held is None else None if held.all() else ~held
         lacking = self.absent is not None
-        self.ledger: Ledger | None = plan.costs.ledger(n, self.absent) if metered or lacking else None
+        by_all = self.absent.all(axis=0) if self.absent is not None and self.absent.ndim > 1 else self.absent
+        self.ledger: Ledger | None = plan.costs.ledger(n, by_all) if metered or lacking else None
         # (n,) each: rows for which a stage was left out, or which had to end before one, for want of a group, and
         # those of them that cannot go on without it
         self.incomplete, self.stuck = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
@@ -532,11 +534,14 @@ class Run:
         able = self.ledger.paid[rows] + price <= cap[rows]
         self._halt(rows[~able], limit, cap)
         rows = rows[able]
-        if self.absent is not None and self.absent[groups].any():
-            return rows[:0], rows
+        lacking = rows[:0]
+        if self.absent is not None:
+            lacks = self.absent[groups] if self.absent.ndim == 1 else self.absent[np.ix_(rows, groups)]
+            without = np.broadcast_to(lacks.any(axis=-1), rows.shape)
+            rows, lacking = rows[~without], rows[without]
         self.ledger.buy(groups, rows)
         self.ledger.charge(evaluation, rows)
-        return rows, rows[:0]
+        return rows, lacking
 
     def _halt(self, rows: NDArray[np.intp], limit: NDArray[np.int32], cap: NDArray[np.int64]) -> None:
         """Rows that cannot pay for what comes next stay where they are; for good where the plan's own limit says so."""
@@ -640,6 +645,17 @@ class Run:
         """(n,) rows that have nothing left to do: all stages done, released by a gate, or at the plan's own limit."""
         over = self.finished | (self.done == self.plan.n_stages) | self._broke
         return np.asarray(over & ~self.incomplete)
+
+
+def _lacked(plan: Plan, X: Any) -> NDArray[np.bool_] | None:
+    """(n, G) groups that examples of many elements lack; None: they say nothing of it, or lack none."""
+    held: NDArray[np.bool_] | None = getattr(X, "held", None)
+    if held is None or held.all():
+        return None
+    absent = np.zeros((len(held), plan.costs.n_groups), dtype=bool)
+    row, column = np.nonzero(~held)
+    absent[row, plan.costs.column_group[column]] = True
+    return absent
 
 
 def _alike(wanted: NDArray[np.bool_]) -> list[tuple[NDArray[np.int32], NDArray[np.intp]]]:

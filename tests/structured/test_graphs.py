@@ -135,3 +135,20 @@ def test_nearest_edges_of_few_or_equal_points():
         nearest_edges([[np.nan, 0.0]], 1)
     with pytest.raises(ValueError, match="k is 0"):
         nearest_edges([[0.0]], 0)
+
+
+def test_a_feature_that_a_graph_lacks_is_not_paid_for():
+    """As for sentences: the rule of ``anytime.rows``."""
+    random = np.random.default_rng(0)
+    ring = [(i, (i + 1) % 10) for i in range(10)]
+    y = [np.repeat(random.integers(0, 2, 2), 5) for _ in range(30)]
+    X = [([{"near": v + random.normal(), "far": v + random.normal()} for v in labels], ring) for labels in y]
+    model = at.GraphLabeler(costs={"near": 1, "far": 5}, folds=2, random_state=0).fit(X, y)
+    assert set(model.order_) == {"near", "far"}
+    less = [({"near": node["near"]} for node in nodes) for nodes, _ in X[:2]]
+    with pytest.warns(UserWarning, match="column 'far' is not there"):
+        answer = model.answer([(list(nodes), ring) for nodes in less])
+    assert answer.reason == "groups"
+    assert answer.cost.max() <= 1
+    with pytest.raises(ValueError, match="no feature of graph 0 is known"):
+        model.predict([([{"nera": 1.0}], None)])

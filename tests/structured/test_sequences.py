@@ -1,5 +1,7 @@
 """SequenceLabeler: forms of input, budgets, deadlines, files, and what is refused."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -117,9 +119,56 @@ def test_empty_and_very_long_sentences(model, data):
 
 
 def test_what_training_has_not_seen_is_passed_over(model):
-    known, unknown = model.predict([[{"word": "dog"}], [{"word": "dog", "colour": "red", "shape": 3}]])
+    dog = {"word": "dog", "last": "g", "length": 3}
+    known, unknown = model.predict([[dog], [{**dog, "colour": "red", "shape": 3}]])
     assert known.tolist() == unknown.tolist()
-    assert model.predict([[{"word": "zebra"}, {}, {"last": None}]])[0].shape == (3,)
+    assert model.predict([[{"word": "zebra"}, {"length": None}, {"last": None}]])[0].shape == (3,)
+
+
+def without(sentence, *names):
+    return [{name: value for name, value in element.items() if name not in names} for element in sentence]
+
+
+def test_a_feature_that_a_sentence_lacks_is_not_paid_for(model, data):
+    """The rule of ``anytime.rows``: stages that read it are left out for that sentence, and only for that one."""
+    _, _, X, _ = data
+    mixed = [X[0], without(X[1], "word"), [], X[2]]
+    with pytest.warns(UserWarning, match="column 'word' is not there"):
+        answer = model.answer(mixed)
+    assert answer.reason == "groups"
+    assert answer.cost[1] <= 2 < 3 <= answer.cost[0] == answer.cost[3]
+    for i, sentence in ((0, X[0]), (3, X[2])):
+        np.testing.assert_array_equal(answer.scores.parts()[i], model.decision_function([sentence])[0])
+    with pytest.warns(UserWarning, match="'word'"):
+        alone = model.answer([without(X[1], "word")])
+    assert "word" not in alone.groups
+    assert alone.cost.tolist() == [answer.cost[1]]
+    with pytest.warns(UserWarning, match="are not there"):
+        nothing = model.answer([[{}, {}]])
+    assert nothing.cost.tolist() == [0.0]
+    # a value that is known to be missing is no missing feature
+    complete = model.answer([[{**element, "word": None} for element in X[0]]])
+    assert complete.reason == "complete"
+
+
+def test_a_sentence_without_any_known_feature_is_refused(model, data, tmp_path):
+    model.save(tmp_path / "tags.anytime")
+    for fitted in (model, at.load(tmp_path / "tags.anytime")):
+        with pytest.raises(
+            ValueError, match="sentence 1 is known: the model has no 'wrod'; did you mean 'word'"
+        ):
+            fitted.predict([data[2][0], [{"wrod": "dog"}]])
+
+
+def test_a_feature_that_training_did_without_as_well_is_a_missing_value(data, tmp_path):
+    X, y, _, _ = data
+    some = [without(x, "length") if i % 2 else x for i, x in enumerate(X)]
+    model = at.SequenceLabeler(folds=2, random_state=0).fit(some, y)
+    assert "length" in model.order_ or not model.order_  # it is bought like others
+    answer = model.answer(some)
+    assert answer.reason == "complete"
+    model.save(tmp_path / "tags.anytime")
+    assert at.load(tmp_path / "tags.anytime").answer(some).cost.tolist() == answer.cost.tolist()
 
 
 def test_elements_without_a_label_are_not_learned_from(data):
@@ -224,7 +273,8 @@ def test_bad_input_of_predict_is_told_in_one_sentence(model, X, message):
 
 
 def test_names_that_are_no_strings_are_passed_over_when_predicting(model):
-    plain, more = model.predict_proba([[{"word": "dog"}], [{"word": "dog", 1: "a", None: "b"}]])
+    dog = {"word": "dog", "last": "g", "length": 3}
+    plain, more = model.predict_proba([[dog], [{**dog, 1: "a", None: "b"}]])
     np.testing.assert_array_equal(plain, more)
 
 
@@ -308,6 +358,15 @@ def test_warm_start_goes_on_to_the_bits_of_one_fit(data):
         np.testing.assert_array_equal(a, b)
     with pytest.raises(ValueError, match="warm_start goes on with the same data"):
         parts.fit(X[:50], y[:50])
+
+
+def test_warm_start_says_when_there_is_nothing_to_go_on_from(data, tmp_path):
+    X, y, _, _ = data
+    model = at.SequenceLabeler(max_stages=1, warm_start=True, folds=2, random_state=0).fit(X, y)
+    model.save(tmp_path / "tags.anytime")
+    for other in (at.load(tmp_path / "tags.anytime"), pickle.loads(pickle.dumps(model))):
+        with pytest.warns(UserWarning, match="no training data to go on from: training begins anew"):
+            other.set_params(warm_start=True).fit(X[:50], y[:50])
 
 
 def test_ctrl_c_ends_training_with_what_is_learned(data, monkeypatch):

@@ -27,7 +27,9 @@ class GraphLabeler(ElementLabeler):
     Parameters
     ----------
     costs : mapping from str to float, FeatureCosts or similar, default=None
-        What columns cost. None: 1 per column. Columns are the names of features, and prices are per node.
+        What columns cost. None: 1 per column. Columns are the names of features, and prices are per node. At prediction, a
+        feature that no node of a graph names is not there: nothing is paid for it, and stages that read it are left out for
+        the graph. One that a training graph did without as well is a missing value: paid for, and read as in training.
     budget : float, default=None
         The most that any row may pay in a prediction that names no bound. None: no limit. A row is a graph, and pays the
         price of a feature once: per node.
@@ -61,7 +63,8 @@ class GraphLabeler(ElementLabeler):
     time_budget : float, default=None
         Seconds that ``fit`` may take. None: no limit.
     warm_start : bool, default=False
-        Whether ``fit`` goes on from the fitted model. With the same data and a larger ``max_stages``; training data are kept.
+        Whether ``fit`` goes on from the fitted model. With the same data and a larger ``max_stages``; training data are kept,
+        but not in files and pickles: after these ``fit`` warns, and begins anew.
     random_state : int, RandomState or None, default=None
         Seed; the same seed gives the same model.
     n_jobs : int, default=None

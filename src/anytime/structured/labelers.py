@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from numbers import Integral
 from typing import Any, Self
@@ -146,6 +147,12 @@ class ElementLabeler(StructuredModel):
         """The trainer of the fit before, where there is one; it goes on with the data that it has learned from."""
         before: tuple[Array, ElementLabels, StructuredTrainer] | None = getattr(self, "_training", None)
         if before is None:
+            if hasattr(self, "plan_"):
+                warnings.warn(
+                    "warm_start: a model that was loaded, unpickled or fitted without warm_start has no training data "
+                    "to go on from: training begins anew",
+                    stacklevel=4,
+                )
             return None
         known, known_labels, trainer = before
         same = np.array_equal(known, table, equal_nan=True) and np.array_equal(
@@ -181,11 +188,18 @@ class ElementLabeler(StructuredModel):
     def _structures(self, X: Any) -> Structures:
         elements, more = self._elements(X)
         table, offsets = self._reader.read(elements)
-        return self._batch(table, offsets, self._reader.categories, more)
+        structures = self._batch(table, offsets, self._reader.categories, more)
+        structures.held = self._reader.held(elements)
+        return structures
 
     def _file_state(self) -> dict[str, Any]:
-        return {"names": self._reader.names, "vocabularies": self._reader.vocabularies}
+        reader = self._reader
+        return {"names": reader.names, "vocabularies": reader.vocabularies, "optional": reader.optional}
 
     def _restore_file_state(self, state: dict[str, Any]) -> None:
-        self._reader = FeatureReader(state["names"], self.plan_.n_features, state["vocabularies"], self._what)
+        # files of before say nothing of what is optional: everything is
+        optional = state.get("optional", state["names"] or ())
+        self._reader = FeatureReader(
+            state["names"], self.plan_.n_features, state["vocabularies"], self._what, optional
+        )
         self._check_stages(self._structures([]))

@@ -46,7 +46,12 @@ class StructuredModel(ClassifierFace, AnytimeModel):
     def _read_in(self, X: Any) -> Rows:
         if not hasattr(self, "plan_"):
             check_is_fitted(self, "plan_")
-        return Rows(self._structures(X))  # type: ignore[arg-type]
+        structures = self._structures(X)
+        absent: tuple[str, ...] = ()
+        if structures.held is not None:
+            lacking = ~structures.held.all(axis=0) & self.plan_.read_columns
+            absent = tuple(str(self.feature_names_in_[j]) for j in np.flatnonzero(lacking))
+        return Rows(structures, absent=absent)  # type: ignore[arg-type]
 
     def _check_stages(self, structures: Structures) -> None:
         """Raise ``ValueError`` where stages, from a file, ask for levels or context that such structures do not have."""

@@ -47,12 +47,14 @@ class SceneParser(StructuredModel):
 
     Descriptors are computed at every second pixel of every second row.
 
+    Training cannot be continued: there is neither ``warm_start`` nor ``partial_fit``, and ``fit`` always starts anew.
+
     Parameters
     ----------
     costs : mapping from str to float, default=None
-        What columns cost. None: 1 per column. That is for tables: of pictures None means milliseconds of one core, measured on
-        the first training pictures (the same seed then gives the same model where the same prices are measured). A mapping has
-        prices of "segments", "shape", each descriptor ("texture") and one of its codes ("texture code").
+        What columns cost. None: milliseconds of one core, measured on the first training pictures (the same seed then gives the
+        same model where the same prices are measured). A mapping has prices of "segments", "shape", each descriptor ("texture")
+        and one of its codes ("texture code").
     budget : float, default=None
         The most that any row may pay in a prediction that names no bound. None: no limit. A row is a picture.
     meter : {"model", "realised"}, default="model"
@@ -68,7 +70,7 @@ class SceneParser(StructuredModel):
     thresholds : sequence of float, default=(0, 0.2, 0.5)
         Mean entropies above which regions may be selected, as shares of the greatest; 0: all regions.
     cost_penalties : sequence of float, default=(0.00002, 0.0002)
-        What a unit of price must save of the loss to be paid by a tree, as a share of all of it: trees are tried for each.
+        What a unit of cost must save of the loss to be spent by a tree, as a share of all of it: trees are tried for each.
     tried_candidates : int or None, default=6
         Triples of level, threshold and cost penalty that are tried for each stage, drawn anew. None: all.
     context : bool, default=True

@@ -112,12 +112,15 @@ class Structures(ABC):
         Columns that ``read`` knows.
     categories : (n_columns,) int32
         How many categories a column has whose values are codes; 0: it holds numbers.
+    held : (n, n_columns) bool or None
+        Columns that each structure has; None: all. A stage that reads another one is left out for it (see ``anytime.rows``).
     """
 
     offsets: NDArray[np.int64]
     n_levels: int = 1
     n_columns: int
     categories: NDArray[np.int32]
+    held: NDArray[np.bool_] | None = None
     _beliefs: Beliefs | None = None
 
     def __len__(self) -> int:
@@ -125,7 +128,10 @@ class Structures(ABC):
 
     def __getitem__(self, rows: Any) -> Structures:
         """Some of the structures, by number: what the engine asks for."""
-        return self.take(np.arange(len(self))[rows])
+        numbers = np.arange(len(self))[rows]
+        some = self.take(numbers)
+        some.held = None if self.held is None else self.held[numbers]
+        return some
 
     @property
     def n_elements(self) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from numbers import Real
 from typing import Any
 
@@ -15,13 +17,16 @@ __all__ = ["FeatureReader"]
 
 Array = NDArray[np.float64]
 _UNKNOWN = -1.0
+_COMPARED = 300  # names that a wrong one is compared with
+_LISTED = 20  # names in a sentence
 
 
 class FeatureReader:
     """Turns elements into rows of one table: numbers as they are, strings as codes of categories.
 
     Elements are dicts from names of features to strings, numbers or booleans, or rows of numbers. A feature that an element does
-    not have, or that is None or NaN, is missing; a value or a name that training has not seen is passed over.
+    not have, or that is None or NaN, is missing; a value or a name that training has not seen is passed over. A feature that no
+    element of a structure names is one that the structure does not have, unless training structures did without it as well.
 
     Parameters
     ----------
@@ -32,6 +37,8 @@ class FeatureReader:
         The values of each feature that holds strings, in the order of their codes; None: it holds numbers.
     what : str
         What a structure is called in messages.
+    optional : sequence of str, default=()
+        Features that no element of some training structure names.
     """
 
     def __init__(
@@ -40,7 +47,9 @@ class FeatureReader:
         n_columns: int,
         vocabularies: Sequence[list[str] | None],
         what: str = "sentence",
+        optional: Sequence[str] = (),
     ) -> None:
+        self.optional = [str(name) for name in optional]
         self.names = None if names is None else list(names)
         self.n_columns, self.vocabularies, self.what = n_columns, list(vocabularies), what
         if len(self.vocabularies) != n_columns or (names is not None and len(set(names)) != n_columns):
@@ -71,10 +80,13 @@ class FeatureReader:
             return cls(None, int(width), [None] * int(width), what)
         counts: dict[str, dict[Any, int]] = {}
         numbers: dict[str, bool] = {}
+        n_with: Counter[str] = Counter()  # structures that have each feature
         for i, structure in enumerate(listed):
+            named: set[str] = set()
             for element in structure:
                 if not isinstance(element, Mapping):
                     raise ValueError(f"{what} {i} holds a {type(element).__name__} among dicts of features")
+                named.update(element)
                 for name, value in element.items():
                     if type(name) is not str:
                         raise ValueError(f"{what} {i}: the name of a feature is a string, not {name!r}")
@@ -88,6 +100,7 @@ class FeatureReader:
                             f"{what} {i}: feature {name!r} is a {type(value).__name__}; it must be a string or a number"
                         )
                     seen[value] = seen.get(value, 0) + 1
+            n_with.update(named)
         names = sorted(counts)
         if not names:
             raise ValueError("no element has a feature: every dict is empty")
@@ -102,7 +115,8 @@ class FeatureReader:
                     total[str(value)] = total.get(str(value), 0) + count
             kept = sorted((-count, word) for word, count in total.items() if count >= min_count)
             words.append([word for _, word in kept])
-        return cls(names, len(names), words, what)
+        n_full = sum(len(structure) > 0 for structure in listed)
+        return cls(names, len(names), words, what, [name for name in names if n_with[name] < n_full])
 
     def read(self, X: Any) -> tuple[Array, NDArray[np.int64]]:
         """(E, d) the table of all elements, and where each structure begins."""
@@ -139,6 +153,32 @@ class FeatureReader:
                 row += d
         flat[cells] = values
         return table, offsets
+
+    def held(self, X: Any) -> NDArray[np.bool_] | None:
+        """(n, d) features that each structure has; None: all have all. An empty structure lacks nothing.
+
+        Raises
+        ------
+        ValueError
+            A structure names features, and none of them is known.
+        """
+        if self.names is None or len(self.optional) == self.n_columns:
+            return None
+        held = np.ones((len(X), self.n_columns), dtype=bool)
+        needed = [(name, j) for name, j in self._place.items() if name not in self.optional]
+        for i, structure in enumerate(X):
+            if not len(structure) or all(name in structure[0] for name, _ in needed):
+                continue
+            named: set[Any] = set().union(*structure)
+            if named and not any(name in self._place for name in named):
+                wrong = min(map(str, named))
+                near = get_close_matches(wrong[:100], self.names[:_COMPARED], n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(self.names[:_LISTED])}"
+                raise ValueError(
+                    f"no feature of {self.what} {i} is known: the model has no {wrong!r:.60}; {hint}"
+                )
+            held[i, [j for name, j in needed if name not in named]] = False
+        return None if held.all() else held
 
     def _rows(self, listed: Sequence[Any]) -> tuple[Array, NDArray[np.int64]]:
         tables = []
