@@ -206,11 +206,11 @@ DescriptorGrid grid_of(const Cube<const float>& planes, const Vector<const int64
 }
 
 void check_points(const Vector<const int32_t>& points, const DescriptorGrid& grid) {
-  uint32_t most =
-      0;  // a negative number counts as a large one; without a branch, points go by eight at a time
-  for (const int32_t point : span_of(points)) most = std::max(most, static_cast<uint32_t>(point));
-  if (points.size() != 0 && rows_of(most) >= grid.height * grid.width)
-    throw std::invalid_argument("no such grid point");
+  // a sign tells of a point beyond either end; without a branch, several points go at a time
+  const auto last = static_cast<int32_t>(grid.height * grid.width - 1);
+  int32_t signs = 0;
+  for (const int32_t point : span_of(points)) signs |= point | (last - point);
+  if (signs < 0) throw std::invalid_argument("no such grid point");
 }
 
 // start[i] to start[i + 1] are lists in an array of `length` entries.

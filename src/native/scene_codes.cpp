@@ -13,20 +13,21 @@
 namespace anytime {
 namespace {
 
-constexpr int64_t kPoints = 32;  // grid points side by side that are worked on together
+constexpr int64_t kPoints = 32;  // the most grid points side by side that are worked on together
+constexpr int64_t kFewest = 8;   // and the fewest: what is not wanted between them is computed in vain
 constexpr int64_t kCentres = 3;  // centres, too: their sums stay in registers
 constexpr int64_t kBands = 8;    // rows of the grid that are one task
 
-// Numbers of up to kPoints points from `point` on, for kTogether centres: sums[c][p] = <weights_c, v_p>,
-// added up in the order of the numbers whatever is computed beside it.
-template <int kBytes, int64_t kTogether>
+// Numbers of kBeside points from `point` on, for kTogether centres: sums[c][p] = <weights_c, v_p>, added up
+// in the order of the numbers whatever is computed beside it.
+template <int kBytes, int64_t kTogether, int64_t kBeside>
 [[gnu::always_inline]] inline void products(const float* point, std::span<const int64_t> shifts,
                                             const float* weights, float* sums) noexcept {
   typedef float Vector __attribute__((vector_size(kBytes)));
-  constexpr int64_t kVectors = kPoints * 4 / kBytes, kLength = kBytes / 4;
+  constexpr int64_t kVectors = kBeside * 4 / kBytes, kLength = kBytes / 4;
   const auto n = static_cast<int64_t>(shifts.size());
   // where a register is too short for all points, one stretch after the other
-  constexpr int64_t kAtOnce = kBytes == 16 ? 3 : 4;
+  constexpr int64_t kAtOnce = std::min<int64_t>(kVectors, kBytes == 16 ? 3 : 4);
   for (int64_t first = 0; first < kVectors; first += kAtOnce) {
     Vector sum[kTogether][kAtOnce] = {};
     for (int64_t k = 0; k < n; ++k) {
@@ -45,35 +46,50 @@ template <int kBytes, int64_t kTogether>
     }
     for (int64_t c = 0; c < kTogether; ++c) {
       for (int64_t v = 0; v < kAtOnce && first + v < kVectors; ++v) {
-        std::memcpy(sums + c * kPoints + (first + v) * kLength, &sum[c][v], kBytes);
+        std::memcpy(sums + c * kBeside + (first + v) * kLength, &sum[c][v], kBytes);
       }
     }
   }
 }
 
-template <int kBytes>
-[[gnu::always_inline]] inline void any_products(const float* point, std::span<const int64_t> shifts,
-                                                const float* weights, int64_t n_centres,
-                                                float* sums) noexcept {
+template <int kBytes, int64_t kBeside>
+[[gnu::always_inline]] inline void products_beside(const float* point, std::span<const int64_t> shifts,
+                                                   const float* weights, int64_t n_centres,
+                                                   float* sums) noexcept {
   if (n_centres == 3) {
-    products<kBytes, 3>(point, shifts, weights, sums);
+    products<kBytes, 3, kBeside>(point, shifts, weights, sums);
   } else if (n_centres == 2) {
-    products<kBytes, 2>(point, shifts, weights, sums);
+    products<kBytes, 2, kBeside>(point, shifts, weights, sums);
   } else {
-    products<kBytes, 1>(point, shifts, weights, sums);
+    products<kBytes, 1, kBeside>(point, shifts, weights, sums);
   }
 }
 
-using Products = void (*)(const float*, std::span<const int64_t>, const float*, int64_t, float*) noexcept;
+template <int kBytes>
+[[gnu::always_inline]] inline void any_products(const float* point, std::span<const int64_t> shifts,
+                                                const float* weights, int64_t n_centres, int64_t beside,
+                                                float* sums) noexcept {
+  if (beside == 4 * kFewest) {
+    products_beside<kBytes, 4 * kFewest>(point, shifts, weights, n_centres, sums);
+  } else if (beside == 2 * kFewest) {
+    products_beside<kBytes, 2 * kFewest>(point, shifts, weights, n_centres, sums);
+  } else {
+    products_beside<kBytes, kFewest>(point, shifts, weights, n_centres, sums);
+  }
+}
+
+using Products = void (*)(const float*, std::span<const int64_t>, const float*, int64_t, int64_t,
+                          float*) noexcept;
 
 void products_portable(const float* point, std::span<const int64_t> shifts, const float* weights,
-                       int64_t n_centres, float* sums) noexcept {
-  any_products<16>(point, shifts, weights, n_centres, sums);
+                       int64_t n_centres, int64_t beside, float* sums) noexcept {
+  any_products<16>(point, shifts, weights, n_centres, beside, sums);
 }
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] void products_avx2(const float* point, std::span<const int64_t> shifts,
-                                           const float* weights, int64_t n_centres, float* sums) noexcept {
-  any_products<32>(point, shifts, weights, n_centres, sums);
+                                           const float* weights, int64_t n_centres, int64_t beside,
+                                           float* sums) noexcept {
+  any_products<32>(point, shifts, weights, n_centres, beside, sums);
 }
 #endif
 
@@ -84,10 +100,8 @@ Products products_in_use() noexcept {
   return products_portable;
 }
 
-// Where stretches of kPoints points begin in a row: the last one ends with the row.
-int64_t begin_of(int64_t stretch, int64_t width) noexcept {
-  return std::max<int64_t>(0, std::min(stretch * kPoints, width - kPoints));
-}
+// How many of `run` stretches of kFewest points are taken at once.
+int64_t at_once(int64_t run) noexcept { return run >= 4 ? 4 : run >= 2 ? 2 : 1; }
 
 }  // namespace
 
@@ -154,7 +168,7 @@ bool point_means(const float* planes, int64_t n_planes, int64_t size, const Atom
 bool code_means(const DescriptorGrid& grid, const float* weights, const float* bias, int64_t n_centres,
                 const AtomPoints& atoms, const Watch& watch, int threads, float* means) {
   const int64_t size = grid.height * grid.width, n_numbers = static_cast<int64_t>(grid.shifts.size());
-  const int64_t stretches = (grid.width + kPoints - 1) / kPoints, bands = (grid.height + kBands - 1) / kBands;
+  const int64_t stretches = (grid.width + kFewest - 1) / kFewest, bands = (grid.height + kBands - 1) / kBands;
   const int64_t n_atoms = static_cast<int64_t>(atoms.start.size()) - 1;
   std::vector<float> roomy;  // a narrow grid: a stretch of points reads beyond the end of the planes
   const float* planes = grid.planes.data();
@@ -170,7 +184,7 @@ bool code_means(const DescriptorGrid& grid, const float* weights, const float* b
     for (int64_t i = atoms.start[static_cast<size_t>(a)]; i < atoms.start[static_cast<size_t>(a) + 1]; ++i) {
       const auto point = static_cast<uint32_t>(atoms.point[static_cast<size_t>(i)]);
       const uint32_t y = point / width, x = point - y * width;  // of 32 bits: a third of the time
-      needed[y * static_cast<size_t>(stretches) + x / kPoints] = 1;
+      needed[y * static_cast<size_t>(stretches) + x / kFewest] = 1;
     }
   }
   const auto codes = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(n_centres * size));
@@ -179,28 +193,34 @@ bool code_means(const DescriptorGrid& grid, const float* weights, const float* b
   Team team(size < 8192 ? 1 : threads);
   team.each(bands, true, [&](int64_t band, size_t) noexcept {
     float sums[kCentres * kPoints];
-    float edge[kPoints];
     for (int64_t y = band * kBands; y < std::min(grid.height, (band + 1) * kBands); ++y) {
       if (stopped.load(std::memory_order_relaxed) || (watch.armed() && watch.expired())) {
         stopped.store(true, std::memory_order_relaxed);
         return;
       }
-      for (int64_t s = 0; s < stretches; ++s) {
-        if (needed[static_cast<size_t>(y * stretches + s)] == 0) continue;
-        const int64_t x = begin_of(s, grid.width), count = std::min(kPoints, grid.width - x);
+      const uint8_t* wanted = needed.data() + y * stretches;
+      for (int64_t s = 0, taken; s < stretches; s += taken) {
+        taken = 1;
+        if (wanted[s] == 0) continue;
+        while (taken < 4 && s + taken < stretches && wanted[s + taken] != 0) ++taken;
+        taken = at_once(taken);
+        const int64_t beside = taken * kFewest;
+        const int64_t x = std::max<int64_t>(0, std::min(s * kFewest, grid.width - beside));
+        const int64_t count = std::min(beside, grid.width - x);
         const float* point = planes + y * grid.padded + x;
+        const float* scale = grid.scale == nullptr ? nullptr : grid.scale + y * grid.width + x;
         for (int64_t c = 0; c < n_centres; c += kCentres) {
           const int64_t together = std::min(kCentres, n_centres - c);
-          product(point, grid.shifts, weights + c * n_numbers, together, sums);
+          product(point, grid.shifts, weights + c * n_numbers, together, beside, sums);
           for (int64_t k = 0; k < together; ++k) {
             const float start = bias[c + k];
-            const float* scale = grid.scale == nullptr ? nullptr : grid.scale + y * grid.width + x;
-            for (int64_t p = 0; p < kPoints; ++p) edge[p] = sums[k * kPoints + p];
-            if (scale != nullptr) {
-              for (int64_t p = 0; p < count; ++p) edge[p] *= scale[p];
-            }
+            const float* from = sums + k * beside;
             float* to = codes.get() + (c + k) * size + y * grid.width + x;
-            for (int64_t p = 0; p < count; ++p) to[p] = std::max(0.0f, start + edge[p]);
+            if (scale == nullptr) {
+              for (int64_t p = 0; p < count; ++p) to[p] = std::max(0.0f, start + from[p]);
+            } else {
+              for (int64_t p = 0; p < count; ++p) to[p] = std::max(0.0f, start + from[p] * scale[p]);
+            }
           }
         }
       }
