@@ -79,7 +79,7 @@ class Run:
         # (G,): groups that the rows lack; (n, G): those that each of them lacks
         self.absent = _lacked(plan, X) if held is None else None if held.all() else ~held
         lacking = self.absent is not None
-        by_all = self.absent.all(axis=0) if self.absent is not None and self.absent.ndim > 1 else self.absent
+        by_all = None if self.absent is None else np.asarray(np.atleast_2d(self.absent).all(axis=0))
         self.ledger: Ledger | None = plan.costs.ledger(n, by_all) if metered or lacking else None
         # (n,) each: rows for which a stage was left out, or which had to end before one, for want of a group, and
         # those of them that cannot go on without it

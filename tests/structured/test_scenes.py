@@ -1,6 +1,8 @@
 """Pictures: atoms, lazy features, and a parser from end to end (speedboost_and_structured 4.3-4.9, 9.6, 9.7, P21, P23)."""
 
 import itertools
+import time
+import warnings
 
 import numpy as np
 import pytest
@@ -356,3 +358,26 @@ def test_parser_passes_the_checks_of_anytime_estimators():
     pictures, labels = streets(6)
     whole = [np.where(maps == 9, 0, maps) for maps in labels]
     check_anytime_estimator(parser(folds=2, max_stages=4, ignore_label=None), pictures, whole)
+
+
+# ---------------------------------------------------------------------- time
+
+
+def test_little_time_gives_a_model_of_what_there_was_time_for():
+    """Dictionaries, descriptions of pictures and candidates of a stage all look at the clock."""
+    X, y = streets(24, height=120, width=160)
+    began = time.process_time()
+    with pytest.warns(UserWarning, match=r"time_budget=0.5 ended training: the model has \d+ of 200 stages"):
+        model = at.SceneParser(ignore_label=9, time_budget=0.5, max_stages=200, random_state=0).fit(X, y)
+    assert time.process_time() - began < 1.1 * 0.5 + 1
+    assert model.n_stages_ >= 1
+    assert model.score(X, y) > 0.4
+
+
+def test_enough_time_is_no_cause_for_a_warning():
+    X, y = streets(4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        timed = parser(max_stages=2, time_budget=300).fit(X, y)
+    assert timed.n_stages_ == 2
+    assert list(timed.features_.codes) == ["colour", "edges"]

@@ -1,6 +1,8 @@
 """SequenceLabeler: forms of input, budgets, deadlines, files, and what is refused."""
 
 import pickle
+import time
+import warnings
 
 import numpy as np
 import pytest
@@ -303,10 +305,27 @@ def test_the_same_seed_gives_the_same_model_on_any_number_of_threads(data):
         np.testing.assert_array_equal(a, b)
 
 
-def test_training_within_a_time_budget_gives_a_model(data):
+def test_a_time_budget_that_ends_training_is_told(data):
     X, y, _, _ = data
-    model = at.SequenceLabeler(folds=2, random_state=0, time_budget=1e-3).fit(X, y)
-    assert model.n_stages_ == 1
+    with pytest.warns(UserWarning, match=r"time_budget=0.001 ended training: the model has 1 of 60 stages"):
+        model = at.SequenceLabeler(folds=2, random_state=0, time_budget=1e-3).fit(X, y)
+    assert model.score(X, y) > 0.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a model that time has not ended is no cause for a warning
+        at.SequenceLabeler(folds=2, random_state=0, max_stages=2, time_budget=100).fit(X, y)
+
+
+def test_too_many_sentences_for_the_time_are_drawn_from():
+    """Reading takes a second or so, and one stage of all sentences many times as long as the time budget."""
+    random = np.random.default_rng(0)
+    y = [random.integers(0, 30, 20) for _ in range(2000)]
+    X = [labels[:, None] + random.normal(size=(20, 60)) for labels in y]
+    began = time.process_time()
+    with pytest.warns(UserWarning, match=r"time_budget=0.5 .*left time for \d+ of 2000 sentences"):
+        model = at.SequenceLabeler(time_budget=0.5, random_state=0).fit(X, y)
+    assert time.process_time() - began < 1.1 * 0.5 + 1
+    assert model.n_stages_ >= 1
+    assert len(model.classes_) == 30
 
 
 def test_the_curve_judges_elements(model, data):

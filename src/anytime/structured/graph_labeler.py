@@ -61,7 +61,8 @@ class GraphLabeler(ElementLabeler):
     n_iter_no_change : int, default=3
         Rounds without gain on the validation rows after which training ends. These are the held-out predictions.
     time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit.
+        Seconds that ``fit`` may take. None: no limit. Where they are few, stages are learned from some of the graphs, drawn at
+        random; a warning says so.
     warm_start : bool, default=False
         Whether ``fit`` goes on from the fitted model. With the same data and a larger ``max_stages``; training data are kept,
         but not in files and pickles: after these ``fit`` warns, and begins anew.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, Self
 
@@ -14,6 +15,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from anytime.costs import FeatureCosts
 from anytime.parameters import shared, store
+from anytime.plan import Plan
+from anytime.ragged import elements_of
 from anytime.structured.block import EntropySelector
 from anytime.structured.learners import LinearUpdateLearner, TreeUpdateLearner, UpdateLearner
 from anytime.structured.model import ElementLabels, StructuredModel, read_labels, train_structured
@@ -23,6 +26,9 @@ from anytime.structured.trainer import StructuredRules, StructuredStep, Structur
 from anytime.trees.clock import Clock
 
 __all__ = ["ElementLabeler"]
+
+_PILOT = 500  # elements on which it is measured how long a stage takes
+_STAGES_IN_TIME = 3  # that there shall be time for, or fewer structures are learned from
 
 
 class ElementLabeler(StructuredModel):
@@ -114,26 +120,39 @@ class ElementLabeler(StructuredModel):
         costs = FeatureCosts.coerce(self.costs, reader.n_columns, reader.names).bind(
             reader.n_columns, reader.names
         )
+        before = self._trainer_of(table, labels) if self.warm_start else None
+        random = check_random_state(self.random_state)
+        seed = int(random.randint(2**31 - 1))
         least = 0.01 * costs.costs.total / max(costs.n_groups, 1)
-        plan, trainer = train_structured(
-            structures,
-            labels,
-            costs,
-            [EntropySelector()],
-            self._learners(),
-            StructuredRules(
-                evaluation_cost=self.evaluation_cost,
-                least_cost=max(least, 1e-9),
-                folds=self.folds,
-                learning_rate=self.learning_rate,
-            ),
-            max_stages=self.max_stages,
-            n_iter_no_change=self.n_iter_no_change,
-            clock=clock,
-            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-            n_threads=self._threads(),
-            before=self._trainer_of(table, labels) if self.warm_start else None,
+        rules = StructuredRules(
+            evaluation_cost=self.evaluation_cost,
+            least_cost=max(least, 1e-9),
+            folds=self.folds,
+            learning_rate=self.learning_rate,
         )
+
+        def train(
+            rows: NDArray[np.intp] | None, max_stages: int, clock: Clock, drawn: str = ""
+        ) -> tuple[Plan, StructuredTrainer]:
+            return train_structured(
+                structures if rows is None else structures.take(rows),
+                labels if rows is None else labels.take(elements_of(offsets, rows)[0]),
+                costs,
+                [EntropySelector()],
+                self._learners(),
+                rules,
+                max_stages=max_stages,
+                n_iter_no_change=self.n_iter_no_change,
+                clock=clock,
+                seed=seed,
+                n_threads=self._threads(),
+                before=before,
+                drawn=drawn,
+            )
+
+        rows = self._rows_in_time(offsets, labels, clock, random, train) if before is None else None
+        drawn = "" if rows is None else f"left time for {rows.size} of {len(structures)} {self._what}s"
+        plan, trainer = train(rows, self.max_stages, clock, drawn)
         self._training = (table, labels, trainer) if self.warm_start else None
         self.plan_, self.classes_, self._reader = plan, labels.classes, reader
         self.steps_, self.n_features_in_ = trainer.steps, reader.n_columns
@@ -142,6 +161,36 @@ class ElementLabeler(StructuredModel):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         return self
+
+    def _rows_in_time(
+        self,
+        offsets: NDArray[np.int64],
+        labels: ElementLabels,
+        clock: Clock,
+        random: np.random.RandomState,
+        train: Callable[..., Any],
+    ) -> NDArray[np.intp] | None:
+        """Structures from which a few stages can be learned in the time that is left, drawn at random; None: all.
+
+        How long a stage takes is measured on a small part of them.
+        """
+        n, n_elements = offsets.size - 1, int(offsets[-1])
+        if np.isinf(clock.seconds) or n_elements <= 2 * _PILOT or n <= 2 * self.folds:
+            return None
+        labelled = np.add.reduceat(np.append(labels.weight, 0.0), offsets[:-1]) * (np.diff(offsets) > 0) > 0
+        order = random.permutation(n)
+        order = order[
+            np.argsort(~labelled[order], kind="stable")
+        ]  # those with labels first: copies need some
+        so_far = np.cumsum(np.diff(offsets)[order])
+        pilot = max(int(np.searchsorted(so_far, _PILOT)) + 1, 2 * self.folds)
+        began = clock.elapsed
+        train(np.sort(order[:pilot]), 1, Clock(None, 0))
+        pace = (clock.elapsed - began) / so_far[pilot - 1]  # seconds per element and stage
+        affordable = (clock.seconds - clock.elapsed) / (_STAGES_IN_TIME * pace)
+        if affordable >= n_elements:
+            return None
+        return np.sort(order[: max(int(np.searchsorted(so_far, affordable)), pilot)])
 
     def _trainer_of(self, table: Array, labels: ElementLabels) -> StructuredTrainer | None:
         """The trainer of the fit before, where there is one; it goes on with the data that it has learned from."""

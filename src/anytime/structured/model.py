@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from numbers import Integral
@@ -150,6 +152,10 @@ class ElementLabels(NamedTuple):
     truth: Array  # (E, K)
     weight: Array  # (E,), 0 where there is no label
 
+    def take(self, elements: NDArray[np.integer[Any]]) -> ElementLabels:
+        """Those of some elements."""
+        return ElementLabels(self.classes, self.truth[elements], self.weight[elements])
+
 
 def read_labels(y: Any, offsets: NDArray[np.int64], class_weight: Any, name: str) -> ElementLabels:
     """Labels of all elements; None stands for an element without one. Raises where they do not fit ``offsets``."""
@@ -208,6 +214,19 @@ def class_weights(class_weight: Any, classes: NDArray[Any], counts: NDArray[Any]
 # ---------------------------------------------------------------------- training
 
 
+def warn_of_time(clock: Clock, stages: str, drawn: str) -> None:
+    """Say what there was no time for: stages, data, or nothing."""
+    told = ", and ".join(part for part in (stages, drawn) if part)
+    if not told:
+        return
+    frame, level = sys._getframe(1), 2  # of whoever called the library
+    while (
+        frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "anytime"
+    ):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(f"time_budget={clock.seconds:g} {told}", stacklevel=level)
+
+
 def train_structured(
     structures: Structures,
     labels: ElementLabels,
@@ -223,11 +242,13 @@ def train_structured(
     n_threads: int,
     groups: NDArray[np.intp] | None = None,
     before: StructuredTrainer | None = None,
+    drawn: str = "",
 ) -> tuple[Plan, StructuredTrainer]:
     """Train, and make a plan of the stages up to the one with the least held-out loss (without copies: of all).
 
     Training ends after ``max_stages``, when nothing gains, when the held-out loss has not fallen for ``n_iter_no_change`` stages
     that buy nothing, when time is up, or by Ctrl-C after the first stage. ``before``: a trainer of the same data, to go on from.
+    ``drawn``: what of the data there was no time for, for the warning.
     """
     prior = np.log((labels.weight @ labels.truth + 1.0) / (labels.weight.sum() + labels.classes.size))
     trainer = before or StructuredTrainer(
@@ -235,16 +256,20 @@ def train_structured(
         base=prior, groups=groups, seed=seed, n_threads=n_threads,
     )  # fmt: skip
     falls = [step.held_out for step in trainer.steps]
+    time_is_up, late = clock.ends(clock.seconds), [False]
 
     def go_on(step: StructuredStep) -> bool:
         clock.tell(
             f"stage {len(trainer.steps)}: loss {step.value:.5f}, held out {step.held_out:.5f}, cost {step.cost:.4g}"
         )
+        ends_late = time_is_up()  # the first stage takes longer than others: features are computed for it
+        late.append(clock.over if len(trainer.steps) == 1 else ends_late)
         bought = step.cost > rules.evaluation_cost
         falls.append(step.held_out)
         since = len(falls) - 1 - int(np.argmin(falls)) if np.isfinite(step.held_out) else 0
-        return not clock.over and (bought or since < n_iter_no_change)
+        return not late[-1] and (bought or since < n_iter_no_change)
 
+    trainer.time_is_up = lambda: clock.over
     try:
         trainer.run(max_stages - len(trainer.steps), go_on)
     except KeyboardInterrupt:
@@ -253,6 +278,10 @@ def train_structured(
     n_stages = len(trainer.steps)
     if n_stages and rules.folds:
         n_stages = 1 + int(np.argmin([step.held_out for step in trainer.steps]))
+    done = ""
+    if len(trainer.steps) < max_stages and (late[-1] or clock.over):
+        done = f"ended training: the model has {n_stages} of {max_stages} stages"
+    warn_of_time(clock, done, drawn)
     plan = Plan(
         blocks=[trainer.block(n_stages)] if n_stages else [],
         costs=costs,

@@ -24,6 +24,7 @@ from anytime.structured.descriptors import DESCRIPTORS, GRID_STEP, LENGTHS, Soft
 from anytime.structured.learners import BoostedTreesLearner
 from anytime.structured.model import ElementLabels, StructuredModel, class_weights, train_structured
 from anytime.structured.pictures import read_label_maps, read_pictures
+from anytime.structured.scene_hurry import pictures_in_time
 from anytime.structured.scene_profile import measured_prices
 from anytime.structured.scene_run import parse_together
 from anytime.structured.scenes import Scene, SceneFeatures, Scenes
@@ -35,6 +36,11 @@ __all__ = ["SceneParser"]
 _TIMED = 3  # pictures from which prices are measured
 _DICTIONARY_PICTURES = 60  # pictures of which descriptors are drawn for dictionaries
 _DICTIONARY_POINTS = 60_000  # descriptors that are drawn
+_DICTIONARY_SHARE = (
+    0.3  # of the time of training, for dictionaries; where it ends, later descriptors are done without
+)
+_POINTS_PER_SECOND = 4000  # of the time of training: the most descriptors that are drawn ...
+_LEAST_POINTS = 10  # ... but at least so many for each centre
 
 
 class SceneParser(StructuredModel):
@@ -102,7 +108,8 @@ class SceneParser(StructuredModel):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
     time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit.
+        Seconds that ``fit`` may take. None: no limit. Where they are few, stages are learned from some of the pictures, drawn at
+        random, and with the first of ``descriptors`` only; a warning says so.
     random_state : int, RandomState or None, default=None
         Seed; the same seed gives the same model.
     n_jobs : int, default=None
@@ -212,14 +219,26 @@ class SceneParser(StructuredModel):
             raise ValueError(f"folds is {self.folds}, but there are {np.unique(group).size} {what}")
         random = check_random_state(self.random_state)
         threads = self._threads()
-        features = SceneFeatures(_dictionaries(pictures, names, self.n_centres, random, threads))
-        costs = self._price_list(pictures, features)
+        features = SceneFeatures(_dictionaries(pictures, names, self.n_centres, random, threads, clock))
+        costs = self._price_list(pictures, features, clock)
+        labelled = np.array([bool((code >= 0).any()) for code in maps.codes])
+        used = pictures_in_time(
+            pictures, labelled, group, features, self.levels, self.folds, clock, random, threads
+        )
+        left_out = [
+            f"{done} of {n} {what}"
+            for done, n, what in (
+                (used.size, len(pictures), "pictures"),
+                (len(features.codes), len(names), "descriptors"),
+            )
+            if done < n
+        ]
         clock.tell(f"{len(pictures)} pictures, {features.n_codes} codes")
         with ThreadPoolExecutor(threads) as pool:
-            cut = list(pool.map(lambda rgb: _cut(rgb, features), pictures))
+            cut = list(pool.map(lambda i: _cut(pictures[i], features), used))
         scenes = Scenes(cut, features)
         clock.tell(f"{scenes.n_elements} atoms")
-        labels = _atom_labels(scenes, maps.codes, maps.classes, self.class_weight)
+        labels = _atom_labels(scenes, [maps.codes[i] for i in used], maps.classes, self.class_weight)
         plan, trainer = train_structured(
             scenes,
             labels,
@@ -237,9 +256,10 @@ class SceneParser(StructuredModel):
             max_stages=self.max_stages,
             n_iter_no_change=20,
             clock=clock,
-            groups=group,
+            groups=group[used],
             seed=int(random.randint(2**31 - 1)),
             n_threads=threads,
+            drawn=f"left time for {' and '.join(left_out)}" if left_out else "",
         )
         self.plan_, self.classes_, self.features_ = plan, maps.classes, features
         self.steps_, self.n_features_in_ = trainer.steps, features.n_columns
@@ -323,8 +343,12 @@ class SceneParser(StructuredModel):
             n_threads=self._threads(),
         )
 
-    def _price_list(self, pictures: list[NDArray[np.uint8]], features: SceneFeatures) -> FeatureCosts:
-        prices = measured_prices(pictures[:_TIMED], features) if self.costs is None else self.costs
+    def _price_list(
+        self, pictures: list[NDArray[np.uint8]], features: SceneFeatures, clock: Clock
+    ) -> FeatureCosts:
+        turns = {} if clock.elapsed < _DICTIONARY_SHARE / 2 * clock.seconds else {"turns": 1}
+        timed = pictures[: 1 if turns else _TIMED]
+        prices = measured_prices(timed, features, **turns) if self.costs is None else self.costs
         return features.costs(prices, "ms" if self.costs is None else None)
 
     def _structures(self, X: Any) -> Scenes:
@@ -358,11 +382,19 @@ def _cut(rgb: NDArray[np.uint8], features: SceneFeatures) -> Scene:
 
 
 def _dictionaries(
-    pictures: list[NDArray[np.uint8]], names: list[str], n_centres: int, random: Any, threads: int
+    pictures: list[NDArray[np.uint8]],
+    names: list[str],
+    n_centres: int,
+    random: Any,
+    threads: int,
+    clock: Clock,
 ) -> dict[str, SoftCodes]:
-    """Centres of descriptors drawn from some of the pictures."""
+    """Centres of descriptors drawn from some of the pictures; of the first descriptors only, where there is no time for more."""
     chosen = random.permutation(len(pictures))[:_DICTIONARY_PICTURES]
-    per_picture = -(-_DICTIONARY_POINTS // max(len(chosen), 1))
+    n_points = _DICTIONARY_POINTS
+    if np.isfinite(clock.seconds):
+        n_points = min(n_points, max(_LEAST_POINTS * n_centres, int(_POINTS_PER_SECOND * clock.seconds)))
+    per_picture = -(-n_points // max(len(chosen), 1))
     empty = SceneFeatures({})
     samples: dict[str, list[NDArray[np.float32]]] = {name: [] for name in names}
     for i in chosen:
@@ -373,8 +405,16 @@ def _dictionaries(
         )
         for name in names:
             samples[name].append(scene.planes(name).at(points))
+        if clock.elapsed > _DICTIONARY_SHARE / 2 * clock.seconds:
+            break
     seed = int(random.randint(2**31 - 1))
-    return {name: SoftCodes.fit(np.concatenate(samples[name]), n_centres, seed) for name in names}
+    codes: dict[str, SoftCodes] = {}
+    time_is_up = clock.ends(_DICTIONARY_SHARE * clock.seconds)
+    for name in names:
+        codes[name] = SoftCodes.fit(np.concatenate(samples[name]), n_centres, seed)
+        if time_is_up():
+            break
+    return codes
 
 
 def _atom_labels(

@@ -245,6 +245,7 @@ class StructuredTrainer:
         ]
         self.steps: list[StructuredStep] = []
         self.expected_costs: list[float] = []
+        self.time_is_up: Callable[[], bool] = lambda: False  # asked between the candidates of a step
 
     def _parts(self, order: NDArray[np.intp], n_parts: int) -> NDArray[np.intp]:
         """(n,) the part of each structure: groups come in some order, each to the part with the fewest structures so far."""
@@ -303,7 +304,10 @@ class StructuredTrainer:
         return taken
 
     def step(self) -> StructuredStep | None:
-        """Take the best next step; None when nothing gains."""
+        """Take the best next step; None when nothing gains.
+
+        When time is up, the best so far is taken as it is; one that copies have not learned is not, unless it is the first.
+        """
         told = _Told(self.structures, self.held_out_scores())  # before any copy is updated
         main, before = self._main, self._main.value
         best = None
@@ -313,11 +317,15 @@ class StructuredTrainer:
             best = self._best(main, told, None)
         if best is None:
             return None
-        if best.fitted.provisional:
+        if best.fitted.provisional and not self.time_is_up():
             best = self._best(main, told, None, best.draw, [(best.selector, best.learner)], trial=False)
             if best is None:
                 return None
-        new = [self._copy_update(k, copy, told, best) for k, copy in enumerate(self._copies)]
+        new = []
+        for k, copy in enumerate(self._copies):
+            if self.steps and self.time_is_up():
+                return None
+            new.append(self._copy_update(k, copy, told, best))
         update = self._move(main, best)
         if update is None:
             return None
@@ -370,6 +378,8 @@ class StructuredTrainer:
         split = self._split(draw)
         best: _Candidate | None = None
         for selector, number in self._pairs() if pairs is None else pairs:
+            if like is None and trial and (best is not None or self.steps) and self.time_is_up():
+                break
             table = self._tables[selector.level]
             weight = self._region_weight(learned, selector.level)
             fitted_on = told.selected(selector)
