@@ -61,7 +61,7 @@ def synthetic_2() -> dict[str, float]:
     X, y, prices = research_datasets.make_misleading_feature()
     costs = prices.bind(2)
     learner = LinearPairLearner(
-        X, y, costs, cost_penalty=0.05, standardise=False, ridge=0.0, max_steps=20_000, tol=1e-9
+        X, y, costs, cost_penalty=0.05, standardise=False, l2_regularization=0.0, max_steps=20_000, tol=1e-9
     )
     start = learner.at(1.0, 0.0)
     pair = alternate(learner, np.full(len(y), CERTAIN), 0.6, start=start, max_iter=50, tol=0.0).learned

@@ -167,7 +167,7 @@ def optimal_curves(
     costs: Array,
     *,
     groups: Sequence[NDArray[np.intp]] | None = None,
-    ridge: float = 0.0,
+    l2_regularization: float = 0.0,
     bound: float | None = None,
 ) -> dict[str, at.AnytimeCurve]:
     """The best objective at every budget, by looking at all sets (OPT in the book); how those sets do on the other rows."""
@@ -176,8 +176,8 @@ def optimal_curves(
     columns = np.concatenate(groups)
     start = np.cumsum([0, *(len(group) for group in groups)])
     S, V = C[np.ix_(columns, columns)], v[columns]
-    best = best_subsets(S, V, start, costs, ridge=ridge, norm_bound=bound)
-    objective = QuadraticObjective(C, v, ridge=ridge, bound=bound)
+    best = best_subsets(S, V, start, costs, l2_regularization=l2_regularization, norm_bound=bound)
+    objective = QuadraticObjective(C, v, l2_regularization=l2_regularization, bound=bound)
     held = []
     for number in best.sets.tolist():
         chosen = [group for g, group in enumerate(groups) if number >> g & 1]
@@ -214,11 +214,11 @@ def seconds_for_lasso(C: Array, v: Array, smallest: float) -> float:
     return time.process_time() - began
 
 
-def timed_plain_omp(C: Array, v: Array, ridge: float) -> list[float]:
+def timed_plain_omp(C: Array, v: Array, l2_regularization: float) -> list[float]:
     """The same for OMP as one would write it down: solve for the columns chosen, see what correlates with the rest."""
     seconds: list[float] = []
     began = time.process_time()
-    K, b, left = C + ridge * np.eye(len(C)), v, np.ones(len(v), dtype=bool)
+    K, b, left = C + l2_regularization * np.eye(len(C)), v, np.ones(len(v), dtype=bool)
     chosen: list[int] = []
     while left.any():
         chosen.append(int(np.argmax(np.where(left, b**2, -1.0))))

@@ -63,7 +63,7 @@ def step(what: str, path: Path) -> dict[str, float]:
         prices = np.random.default_rng(1).choice([1, 5, 20, 50, 100, 150, 200], size=COLUMNS).astype(float)
         costs = at.FeatureCosts({f"x{j}": price for j, price in enumerate(prices)})
         began = time.perf_counter()
-        model = at.GroupPursuitRegressor(costs=costs, selection="forward", ridge=1e-5)
+        model = at.GroupPursuitRegressor(costs=costs, selection="forward", l2_regularization=1e-5)
         model.fit_chunks(path, target="y")
         assert model.n_stages_ == COLUMNS
     elif what == "read":

@@ -291,11 +291,13 @@ class Problem:
         """What the group lasso charges each group."""
         return self.prices / self.prices.mean()
 
-    def pursuit(self, selection: str, ridge: float | str = RIDGE) -> Any:
+    def pursuit(self, selection: str, l2_regularization: float | str = RIDGE) -> Any:
         """A sequence of ours, learned from the rows."""
         import anytime as at
 
-        model = at.GroupPursuitRegressor(costs=self.costs, selection=selection, ridge=ridge, random_state=0)
+        model = at.GroupPursuitRegressor(
+            costs=self.costs, selection=selection, l2_regularization=l2_regularization, random_state=0
+        )
         return model.fit(self.X, self.y)
 
     def own_path(self) -> Any:

@@ -150,19 +150,19 @@ def ranking(rows: int, seed: int, prices: Any) -> tuple[Halves, np.ndarray]:
 
 
 def over_groupings(
-    moments: Halves, groupings: list[at.FeatureCosts], alpha: float, ridge: float
+    moments: Halves, groupings: list[at.FeatureCosts], alpha: float, l2_regularization: float
 ) -> dict[str, float]:
     """Timeliness of every method, averaged over price lists for the same rows."""
-    runs = [_one_grouping(costs, *moments, alpha, ridge) for costs in groupings]
+    runs = [_one_grouping(costs, *moments, alpha, l2_regularization) for costs in groupings]
     return {name: float(np.mean([run[name] for run in runs])) for name in runs[0]}
 
 
 def _one_grouping(
-    prices: at.FeatureCosts, seen: Standardised, new: Standardised, alpha: float, ridge: float
+    prices: at.FeatureCosts, seen: Standardised, new: Standardised, alpha: float, l2_regularization: float
 ) -> dict[str, float]:
     curves, stop = {}, np.nan
     for name, options in METHODS.items():
-        model = at.GroupPursuitRegressor(costs=prices, ridge=ridge, **options)
+        model = at.GroupPursuitRegressor(costs=prices, l2_regularization=l2_regularization, **options)
         model.fit_moments(seen.covariance, seen.correlation[:, 0])
         costs = np.concatenate([[0.0], model.stage_costs_])
         curves[name] = AnytimeCurve(costs, explained(model, new), perfect=1.0)
@@ -175,7 +175,7 @@ def _one_grouping(
     return {name: curve.timeliness(stop_cost=stop, initial_risk=1.0) for name, curve in curves.items()}
 
 
-def table(name: str, runs: list[dict[str, float]], alpha: float, ridge: float) -> dict[str, Any]:
+def table(name: str, runs: list[dict[str, float]], alpha: float, l2_regularization: float) -> dict[str, Any]:
     """A row of the tables over all seeds."""
     seeds = len(runs)
     means = {method: float(np.mean([run[method] for run in runs])) for method in runs[0]}
@@ -188,7 +188,7 @@ def table(name: str, runs: list[dict[str, float]], alpha: float, ridge: float) -
         print(f"  {relation:30} {count} of {seeds}")
     return {
         "alpha": alpha,
-        "ridge": ridge,
+        "ridge": l2_regularization,
         "mean": means,
         "thesis": PRINTED[name],
         "held": counts,
@@ -213,7 +213,7 @@ def main() -> None:
     options = parser.parse_args()
     prices = research_datasets.load_yahoo_costs(folder=options.data) if options.data else None
     fields = [
-        over_groupings(*agricultural(options.rows, seed), alpha=0.97, ridge=1e-7)
+        over_groupings(*agricultural(options.rows, seed), alpha=0.97, l2_regularization=1e-7)
         for seed in range(options.seeds)
     ]
     results = {"agricultural": table("agricultural", fields, 0.97, 1e-7)}
@@ -225,7 +225,7 @@ def main() -> None:
                 research_datasets.random_groups(listed, size, random_state=number)
                 for number in range(options.groupings)
             ]
-            runs.append(over_groupings(moments, groupings, alpha=0.99, ridge=1e-5))
+            runs.append(over_groupings(moments, groupings, alpha=0.99, l2_regularization=1e-5))
     for size, runs in documents.items():
         results[f"ranking, s = {size}"] = table(f"ranking, s = {size}", runs, 0.99, 1e-5)
     write(

@@ -86,7 +86,9 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=60_000, help="training images")
     parser.add_argument("--groups", type=int, default=54)
     parser.add_argument("--most", type=int, default=None, help="stop after so many groups")
-    parser.add_argument("--ridge", type=float, default=1e-3, help="chosen on 10,000 training images held out")
+    parser.add_argument(
+        "--l2-regularization", type=float, default=1e-3, help="chosen on 10,000 training images held out"
+    )
     parser.add_argument(
         "--tol", type=float, default=1e-3, help="of a refit; features are in single precision"
     )
@@ -109,7 +111,9 @@ def main() -> None:
     print(f"{V.shape[1]} directions, {columns.size} of {pool} features, {made:.0f} s", flush=True)
 
     began = time.perf_counter()
-    objective = SmoothObjective(Z, y[train], "multinomial", ridge=options.ridge, tol=options.tol)
+    objective = SmoothObjective(
+        Z, y[train], "multinomial", l2_regularization=options.l2_regularization, tol=options.tol
+    )
     oracle = GradientOracle(objective, np.arange(0, columns.size + 1, size))
     path = [(0, mistakes(objective.empty(), Z_test, y[test]), 0.0)]
 
@@ -128,7 +132,7 @@ def main() -> None:
             "training_images": int(train.size),
             "features": int(columns.size),
             "groups": options.groups,
-            "ridge": options.ridge,
+            "ridge": options.l2_regularization,
             "tol": options.tol,
             "seconds_for_features": round(made, 1),
             "seconds_for_the_sequence": round(float(seconds[-1]), 1),

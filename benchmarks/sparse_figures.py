@@ -88,17 +88,17 @@ def regression_curves(rows: Rows, costs: Any, **parameters: Any) -> dict[str, at
 
 def figure_51b(options: Any) -> tuple[dict[str, Any], list[Panel]]:
     """What is promised against the correlation of two columns, for a ridge of 0.5 and for none."""
-    ridge = 0.5
+    l2_regularization = 0.5
 
-    def bound(rho: float, ridge: float, omp: bool) -> float:
-        gamma = regularised_gamma(1.0 - rho, ridge)
+    def bound(rho: float, l2_regularization: float, omp: bool) -> float:
+        gamma = regularised_gamma(1.0 - rho, l2_regularization)
         return float(greedy_bound(1.0, 1.0, 1.0, gamma=gamma, alpha=gamma if omp else 1.0))
 
     kinds = {
         "FR, spectral": (0.0, False),
-        f"FR, ridge {ridge:g}": (ridge, False),
+        f"FR, ridge {l2_regularization:g}": (l2_regularization, False),
         "OMP, spectral": (0.0, True),
-        f"OMP, ridge {ridge:g}": (ridge, True),
+        f"OMP, ridge {l2_regularization:g}": (l2_regularization, True),
     }
     shown = (0.0, 0.5, 0.9, 0.99, 1.0)
     table = {name: [round(bound(rho, *kind), 4) for rho in shown] for name, kind in kinds.items()}
@@ -111,7 +111,7 @@ def figure_51b(options: Any) -> tuple[dict[str, Any], list[Panel]]:
     record["verdicts"] = [
         verdict(
             f"{name}: a ridge never promises less",
-            np.subtract(lines[f"{name}, ridge {ridge:g}"][1], lines[f"{name}, spectral"][1]),
+            np.subtract(lines[f"{name}, ridge {l2_regularization:g}"][1], lines[f"{name}, spectral"][1]),
         )
         for name in GREEDY
     ]
@@ -132,12 +132,20 @@ def figure_52(options: Any) -> tuple[dict[str, Any], list[Panel]]:
     for kind, strengths in (("ridge", (0.0, 0.1, 0.25, 0.5)), ("norm_bound", (1.0, 0.5, 0.4, 0.3))):
         lags = np.zeros((len(METHODS), 1 + len(splits), len(strengths)))
         for s, strength in enumerate(strengths):
-            fixed = {"ridge": strength} if kind == "ridge" else {"ridge": 0.0, "norm_bound": strength}
+            fixed = (
+                {"l2_regularization": strength}
+                if kind == "ridge"
+                else {"l2_regularization": 0.0, "norm_bound": strength}
+            )
             curves = Curves()
             for r, rows in enumerate([everything, *splits]):
                 costs, counts = np.ones(13), np.arange(14)
                 bound = fixed.get("norm_bound")
-                found = {"OPT": optimal_curves(rows, costs, ridge=fixed["ridge"], bound=bound)}
+                found = {
+                    "OPT": optimal_curves(
+                        rows, costs, l2_regularization=fixed["l2_regularization"], bound=bound
+                    )
+                }
                 for m, (method, how) in enumerate(METHODS.items()):
                     found[method] = regression_curves(rows, costs, **how, **fixed)
                     optimal, mine = (found[name]["objective"].at(counts) for name in ("OPT", method))
@@ -175,21 +183,23 @@ def figure_53(options: Any) -> tuple[dict[str, Any], list[Panel]]:
     for name in ("housing", "wine-quality", "wine-quality-red", "wine-quality-white"):
         X, y, _ = research_datasets.load(name, folder=options.data)
         rows = Rows.split(X, y)
-        for ridge in (RIDGE, 0.0, 0.1):
+        for l2_regularization in (RIDGE, 0.0, 0.1):
             curves = Curves()
             for draw in range(options.draws):
                 costs = gamma_costs(rows.X.shape[1], draw)
-                curves.add("OPT", **optimal_curves(rows, costs, ridge=ridge))
+                curves.add("OPT", **optimal_curves(rows, costs, l2_regularization=l2_regularization))
                 for method, how in METHODS.items():
-                    curves.add(method, **regression_curves(rows, costs, **how, ridge=ridge))
-            where = f"{name}, ridge {ridge:g}"
+                    curves.add(
+                        method, **regression_curves(rows, costs, **how, l2_regularization=l2_regularization)
+                    )
+            where = f"{name}, ridge {l2_regularization:g}"
             print(f" {where}")
-            if ridge == RIDGE:
+            if l2_regularization == RIDGE:
                 curves.table()
-            record[where] = curves.summary(areas_only=ridge != RIDGE)
-            for metric in curves.by_metric if ridge == RIDGE else ["objective"]:
+            record[where] = curves.summary(areas_only=l2_regularization != RIDGE)
+            for metric in curves.by_metric if l2_regularization == RIDGE else ["objective"]:
                 record["verdicts"] += curves.chain(f"(a) {where}", ["OPT", "FR", "OMP", "L1"], metric)
-            if ridge == RIDGE:
+            if l2_regularization == RIDGE:
                 panels += [curves.panel(name, metric) for metric in curves.by_metric]
     return record, panels
 
@@ -206,16 +216,21 @@ def figure_54(options: Any) -> tuple[dict[str, Any], list[Panel]]:
         train = np.random.default_rng(0).permutation(data.train)[:n_rows]
         rows = Rows.of(data.X, data.y, train, data.test, regression=False)
         record[f"{name}, rows"] = [int(train.size), int(data.test.size)]
-        for ridge, n_draws in (
+        for l2_regularization, n_draws in (
             (LOGISTIC_RIDGE, options.draws),
             (10 * LOGISTIC_RIDGE, max(1, options.draws // 10)),
         ):
             curves, d = Curves(), rows.X.shape[1]
-            uniform = {m: class_curves(rows, np.ones(d), ridge=ridge, **how) for m, how in METHODS.items()}
+            uniform = {
+                m: class_curves(rows, np.ones(d), l2_regularization=l2_regularization, **how)
+                for m, how in METHODS.items()
+            }
             for draw in range(n_draws):
                 costs = gamma_costs(d, draw)
                 for method, how in METHODS.items():
-                    curves.add(method, **class_curves(rows, costs, ridge=ridge, **how)[0])
+                    curves.add(
+                        method, **class_curves(rows, costs, l2_regularization=l2_regularization, **how)[0]
+                    )
                 for method, (
                     found,
                     order,
@@ -223,13 +238,13 @@ def figure_54(options: Any) -> tuple[dict[str, Any], list[Panel]]:
                     spent = np.append(0.0, np.cumsum(costs[order]))
                     priced = {metric: at.AnytimeCurve(spent, c.values) for metric, c in found.items()}
                     curves.add(f"{method} uniform", **priced)
-            where = f"{name}, ridge {ridge:g}"
+            where = f"{name}, ridge {l2_regularization:g}"
             print(f" {where}, {train.size} rows, {data.test.size} to judge on, {n_draws} draws")
-            if ridge == LOGISTIC_RIDGE:
+            if l2_regularization == LOGISTIC_RIDGE:
                 curves.table()
                 panels += [curves.panel(name, metric) for metric in curves.by_metric]
-            record[where] = curves.summary(areas_only=ridge != LOGISTIC_RIDGE)
-            for metric in curves.by_metric if ridge == LOGISTIC_RIDGE else ["objective"]:
+            record[where] = curves.summary(areas_only=l2_regularization != LOGISTIC_RIDGE)
+            for metric in curves.by_metric if l2_regularization == LOGISTIC_RIDGE else ["objective"]:
                 record["verdicts"] += curves.chain(where, list(METHODS), metric)
                 for method in METHODS:
                     record["verdicts"] += curves.chain(f"(b) {where}", [method, f"{method} uniform"], metric)
@@ -284,7 +299,7 @@ def figure_55(options: Any) -> tuple[dict[str, Any], list[Panel]]:
         curves = Curves()
         for method, how in METHODS.items():
             for label, aware in ((method, True), (f"{method} uniform", False)):
-                found = regression_curves(rows, costs, ridge=RIDGE, cost_aware=aware, **how)
+                found = regression_curves(rows, costs, l2_regularization=RIDGE, cost_aware=aware, **how)
                 curves.add(label, **found)
         where = f"look-alike, {n_rows} rows"
         print(f" {where}")
@@ -309,7 +324,7 @@ def figure_56(options: Any) -> tuple[dict[str, Any], list[Panel]]:
         "printed_seconds": 14.41,
     }
     d, start = len(C), np.arange(len(C) + 1)
-    quadratic = QuadraticObjective(C, v, ridge=RIDGE)
+    quadratic = QuadraticObjective(C, v, l2_regularization=RIDGE)
     problem = GroupedProblem.from_moments(C, v[:, None], start, RIDGE, whitened=False)
     seconds = {
         "FR, a refit per candidate": timed(RefitOracle(quadratic, start), d, NAIVE_COLUMNS),
@@ -370,19 +385,29 @@ def seconds_for_moments(prices: Array, n_rows: int) -> float:
 
 
 def add_grouped(
-    curves: Curves, rows: Rows, groups: list[NDArray[np.intp]], *, optimum: bool, ridge: float = RIDGE
+    curves: Curves,
+    rows: Rows,
+    groups: list[NDArray[np.intp]],
+    *,
+    optimum: bool,
+    l2_regularization: float = RIDGE,
 ) -> None:
     """Add a draw of every way to choose groups of equal price."""
     C, v = rows.moments
     if optimum:
-        curves.add("OPT", **optimal_curves(rows, np.ones(len(groups)), groups=groups, ridge=ridge))
+        curves.add(
+            "OPT",
+            **optimal_curves(rows, np.ones(len(groups)), groups=groups, l2_regularization=l2_regularization),
+        )
     names = [f"g{i}" for i in range(len(groups))]
     costs = at.FeatureCosts(
         dict.fromkeys(names, 1.0),
         groups={name: columns.tolist() for name, columns in zip(names, groups, strict=True)},
     )
     for method, how in GROUPED.items():
-        model = at.GroupPursuitRegressor(costs=costs, ridge=ridge, **how).fit_moments(C, v)
+        model = at.GroupPursuitRegressor(costs=costs, l2_regularization=l2_regularization, **how).fit_moments(
+            C, v
+        )
         curves.add(
             method,
             objective=run_curve(model.certificate_.selection, model.certificate_.risk),
@@ -452,18 +477,20 @@ def figure_58(options: Any) -> tuple[dict[str, Any], list[Panel]]:
     """100 examples of 160 correlated columns, half of the 16 groups matter; for several ridges."""
     record: dict[str, Any] = {"verdicts": []}
     panels = []
-    for ridge in (RIDGE, 1e-3, 0.1):
+    for l2_regularization in (RIDGE, 1e-3, 0.1):
         curves = Curves()
         for draw in range(options.draws):
             data = make_grouped_synthetic(1100, random_state=draw)
             rows = Rows.of(data.X, data.y, slice(100), slice(100, None))
             groups = [np.array(columns) for columns in data.costs.groups.values()]
-            add_grouped(curves, rows, groups, optimum=ridge == RIDGE, ridge=ridge)
-        print(f" synthetic, ridge {ridge:g}, {options.draws} draws")
-        record[f"ridge {ridge:g}"] = curves.summary(areas_only=ridge != RIDGE)
-        record["verdicts"] += group_verdicts(f"synthetic, ridge {ridge:g}", curves, 16)
-        record[f"overtakings, ridge {ridge:g}"] = overtakings(curves, 16)
-        if ridge == RIDGE:
+            add_grouped(
+                curves, rows, groups, optimum=l2_regularization == RIDGE, l2_regularization=l2_regularization
+            )
+        print(f" synthetic, ridge {l2_regularization:g}, {options.draws} draws")
+        record[f"ridge {l2_regularization:g}"] = curves.summary(areas_only=l2_regularization != RIDGE)
+        record["verdicts"] += group_verdicts(f"synthetic, ridge {l2_regularization:g}", curves, 16)
+        record[f"overtakings, ridge {l2_regularization:g}"] = overtakings(curves, 16)
+        if l2_regularization == RIDGE:
             curves.table()
             panels = [curves.panel("synthetic groups", m, low=1 / 16) for m in curves.by_metric]
     return record, panels

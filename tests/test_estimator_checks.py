@@ -41,7 +41,7 @@ ESTIMATORS = [
     ),
     at.GradientBoostingClassifier(**BOOSTED),
     at.GradientBoostingRegressor(cost_penalty=0.1, validation_fraction=0.2, **BOOSTED),
-    at.GroupPursuitClassifier(ridge=0.01),
+    at.GroupPursuitClassifier(l2_regularization=0.01),
     at.GroupPursuitRegressor(**SEEDED),
     at.LadderClassifier(GaussianNB(), max_stages=3, **GATED),
     at.MarginAcquisitionClassifier(**SEEDED),

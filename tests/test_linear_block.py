@@ -222,10 +222,12 @@ def fitted_models() -> dict[str, Any]:
     )
     return {
         "regressor": at.GroupPursuitRegressor(costs=costs, random_state=0).fit(X, y),
-        "targets": at.GroupPursuitRegressor(costs=costs, ridge=0.1, schedule="doubling").fit(
+        "targets": at.GroupPursuitRegressor(costs=costs, l2_regularization=0.1, schedule="doubling").fit(
             X, np.column_stack([y, -y, y**2])
         ),
-        "classifier": at.GroupPursuitClassifier(costs=costs, ridge=0.1).fit(X, np.digitize(y, [100, 200])),
+        "classifier": at.GroupPursuitClassifier(costs=costs, l2_regularization=0.1).fit(
+            X, np.digitize(y, [100, 200])
+        ),
     }
 
 
@@ -324,8 +326,11 @@ def state(name: str, value: Any) -> Any:
         (lambda parts: parts.manifest["plan"]["blocks"][0].update(kind="trees"), "blocks"),
         (lambda parts: parts.manifest["plan"]["blocks"][0].update(extra=1), "extra"),
         (lambda parts: parts.manifest["state"].pop("certificate"), "certificate"),
-        (lambda parts: parts.manifest["state"].pop("ridges"), "ridges"),
-        (lambda parts: parts.manifest["state"].update(ridges=[0.1]), "one finite ridge for each stage"),
+        (lambda parts: parts.manifest["state"].pop("l2_regularization"), "l2_regularization"),
+        (
+            lambda parts: parts.manifest["state"].update(l2_regularization=[0.1]),
+            "one finite l2_regularization for each stage",
+        ),
         (state("gamma", 2.0), "out of range"),
         (state("gamma", "much"), "much"),
         (state("risk", {"is": "number", "of": "nan"}), "out of range"),

@@ -26,12 +26,17 @@ ESTIMATORS = {
 
 RETIRED = {
     *("n_stages", "n_rounds", "n_trees", "n_learners", "n_exits", "n_layers"),
-    *("max_leaves", "min_rows", "l2", "patience"),
+    *("max_leaves", "min_rows", "l2", "ridge", "patience"),
     *("tree_cost", "computation", "learner_cost", "costly_cost"),
     *("penalty", "gamma", "lam", "trade_off"),
 }
 
-NARROWER = {("LadderClassifier", "max_stages")}  # a ladder has an exit and an end at least
+NARROWER = {
+    ("LadderClassifier", "max_stages"),  # a ladder has an exit and an end at least
+    # without any, columns that repeat others have more than one solution
+    ("CostSensitiveTreeClassifier", "l2_regularization"),
+    ("SubmodularTreeClassifier", "l2_regularization"),
+}
 OTHER_NONE = {("SceneParser", "costs")}  # prices of pictures are measured
 
 

@@ -18,13 +18,15 @@ X, y, costs = at.datasets.load("heart")
 # Accuracy at every budget, on patients that the model has not seen.
 curves = []
 for train, test in StratifiedKFold(10, shuffle=True, random_state=0).split(X, y):
-    model = at.GroupPursuitClassifier(costs=costs, selection="forward", ridge=0.01).fit(X[train], y[train])
+    model = at.GroupPursuitClassifier(costs=costs, selection="forward", l2_regularization=0.01).fit(
+        X[train], y[train]
+    )
     curves.append(at.curve(model, X[test], y[test], metric="accuracy"))
 budgets = np.linspace(0, costs.total, 500)
 accuracy = np.array([curve.at(budgets) for curve in curves])
 
 # The order in which a model of all patients buys.
-model = at.GroupPursuitClassifier(costs=costs, selection="forward", ridge=0.01).fit(X, y)
+model = at.GroupPursuitClassifier(costs=costs, selection="forward", l2_regularization=0.01).fit(X, y)
 stages = list(model.plan_)
 prices = np.diff([0.0, *model.stage_costs_])
 bought: set[str] = set()

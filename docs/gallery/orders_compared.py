@@ -19,11 +19,11 @@ X, y, costs = data
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
 
 models = {
-    "forward regression": at.GroupPursuitRegressor(costs=costs, selection="forward", ridge=1e-4),
-    "matching pursuit (OMP)": at.GroupPursuitRegressor(costs=costs, selection="omp", ridge=1e-4),
-    "OMP, groups not whitened": at.GroupPursuitRegressor(costs=costs, whiten=False, ridge=1e-4),
-    "OMP, blind to cost": at.GroupPursuitRegressor(costs=costs, cost_aware=False, ridge=1e-4),
-    "group lasso": at.GroupPursuitRegressor(costs=costs, selection="lasso", ridge=1e-4),
+    "forward regression": at.GroupPursuitRegressor(costs=costs, selection="forward", l2_regularization=1e-4),
+    "matching pursuit (OMP)": at.GroupPursuitRegressor(costs=costs, selection="omp", l2_regularization=1e-4),
+    "OMP, groups not whitened": at.GroupPursuitRegressor(costs=costs, whiten=False, l2_regularization=1e-4),
+    "OMP, blind to cost": at.GroupPursuitRegressor(costs=costs, cost_aware=False, l2_regularization=1e-4),
+    "group lasso": at.GroupPursuitRegressor(costs=costs, selection="lasso", l2_regularization=1e-4),
 }
 curves = {}
 for name, model in models.items():
@@ -33,7 +33,9 @@ for name, model in models.items():
     )
 
 # All rows at once: of these the data knows the optimum, and the certificate has to find a bound for it from the run alone.
-certificate = at.GroupPursuitRegressor(costs=costs, selection="forward", ridge=1e-4).fit(X, y).certificate_
+certificate = (
+    at.GroupPursuitRegressor(costs=costs, selection="forward", l2_regularization=1e-4).fit(X, y).certificate_
+)
 for entry in certificate.summary():
     print(
         f"{entry['budget']:6.1f}: explains {entry['reached']:.3f}, nothing of that price more than {entry['ceiling']:.3f}: "

@@ -60,7 +60,11 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "max_depth": Parameter("The most splits from root to leaf. None: no limit.", [positive_integer, None]),
     "min_samples_leaf": Parameter("The fewest training rows in a leaf.", [positive_integer], 20),
-    "l2_regularization": Parameter("Added to the curvature of a leaf's loss.", [not_negative], 0.0),
+    "l2_regularization": Parameter(
+        "Half of it times the squared weights, or values of leaves, is added to the loss.",
+        [not_negative],
+        0.0,
+    ),
     "max_bins": Parameter(
         "The most bins per column; missing values have one of their own.",
         [Interval(Integral, 2, 255, closed="both")],
@@ -98,7 +102,7 @@ _MEANT = {  # what other libraries and papers call a parameter
     **dict.fromkeys(("n_stages", "n_exits", "n_layers"), "max_stages"),
     **dict.fromkeys(("max_leaves", "num_leaves"), "max_leaf_nodes"),
     **dict.fromkeys(("min_rows", "min_data_in_leaf", "min_child_samples"), "min_samples_leaf"),
-    **dict.fromkeys(("l2", "reg_lambda", "lambda_l2"), "l2_regularization"),
+    **dict.fromkeys(("l2", "ridge", "alpha", "reg_lambda", "lambda_l2"), "l2_regularization"),
     **dict.fromkeys(("patience", "early_stopping_rounds"), "n_iter_no_change"),
     **dict.fromkeys(("tree_cost", "learner_cost", "computation"), "evaluation_cost"),
     **dict.fromkeys(("penalty", "gamma", "lam", "trade_off"), "cost_penalty"),

@@ -29,7 +29,7 @@ LINEAR = [
     LinearDiscriminantAnalysis(),
     make_pipeline(StandardScaler(), LinearSVC()),
     make_pipeline(RobustScaler(), MinMaxScaler((-1, 2)), LogisticRegression()),
-    at.GroupPursuitClassifier(ridge=1e-3),
+    at.GroupPursuitClassifier(l2_regularization=1e-3),
 ]
 STUMPS = [
     AdaBoostClassifier(STUMP, n_estimators=40),

@@ -84,7 +84,7 @@ def test_a_group_is_paid_once_whoever_uses_it(kind):
     learner = (
         BoostedPairLearner(TrainingRows(X), y, costs, cost_penalty=cost_penalty, n_estimators=10)
         if kind == "boosted"
-        else LinearPairLearner(X, y, costs, cost_penalty=cost_penalty, ridge=0.0)
+        else LinearPairLearner(X, y, costs, cost_penalty=cost_penalty, l2_regularization=0.0)
     )
     pair = learner.learn(np.where(losses_of_costly(y) < 0.1, 0.4, 0.1), learner.start(None))
     gate, cheap = pair.blocks()

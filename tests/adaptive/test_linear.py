@@ -59,7 +59,7 @@ def test_groups_meet_their_conditions_of_optimality(n_classes):
     X, y, costs, _ = problem(n_classes)
     cost_penalty = 0.02
     learner = LinearPairLearner(
-        X, y, costs, cost_penalty=cost_penalty, ridge=0.0, max_steps=20_000, tol=1e-10
+        X, y, costs, cost_penalty=cost_penalty, l2_regularization=0.0, max_steps=20_000, tol=1e-10
     )
     q = np.random.default_rng(0).random(300)
     pair = learner.learn(q, learner.start(None))
@@ -79,7 +79,7 @@ def test_slopes_by_finite_differences():
     random = np.random.default_rng(1)
     q = random.random(300)
     for divergence in (KullbackLeibler(), LogOdds()):
-        learner = LinearPairLearner(X, y, costs, divergence=divergence, ridge=0.01)
+        learner = LinearPairLearner(X, y, costs, divergence=divergence, l2_regularization=0.01)
         W, b = random.normal(size=(6, 4)), random.normal(size=4)
         in_weights, in_intercepts = learner.slopes(learner.at(W, b), q)
         target, stays = divergence.target(q), learner.share * (1 - q)
@@ -104,11 +104,11 @@ def test_from_gamma_max_on_the_support_is_empty():
 
     def support(cost_penalty):
         learner = LinearPairLearner(
-            X, y, costs, cost_penalty=cost_penalty, ridge=0.0, max_steps=20_000, tol=1e-12
+            X, y, costs, cost_penalty=cost_penalty, l2_regularization=0.0, max_steps=20_000, tol=1e-12
         )
         return learner.learn(q, learner.start(None)).support.size
 
-    largest = LinearPairLearner(X, y, costs, ridge=0.0).largest_penalty(q)
+    largest = LinearPairLearner(X, y, costs, l2_regularization=0.0).largest_penalty(q)
     assert support(1.001 * largest) == 0
     assert support(0.999 * largest) > 0
 
@@ -180,7 +180,7 @@ def test_with_requirements_the_support_is_cheap_to_reach():
 def synthetic_2_learner(cost_penalty, **settings):
     X, y, cluster = synthetic_2()
     costs = at.FeatureCosts([1, 1]).bind(2)
-    options = {"standardise": False, "ridge": 0.0, "max_steps": 20_000, "tol": 1e-9, **settings}
+    options = {"standardise": False, "l2_regularization": 0.0, "max_steps": 20_000, "tol": 1e-9, **settings}
     return LinearPairLearner(X, y, costs, cost_penalty=cost_penalty, **options), cluster
 
 

@@ -70,7 +70,7 @@ def test_terms_are_those_of_the_definition(divergence):
 def test_without_costs_and_bounds_it_is_the_likelihood_of_a_mixture():
     """Property 2: turns are then EM for two experts, of which one is frozen."""
     X, y, costs, costly = rows()
-    learner = LinearPairLearner(X, y, costs.bind(8), cost_penalty=0.0, ridge=0.0)
+    learner = LinearPairLearner(X, y, costs.bind(8), cost_penalty=0.0, l2_regularization=0.0)
     done = alternate(learner, costly, 1.0, max_iter=5)
     g = done.learned.gate
     mixture = -np.log(expit(g) * np.exp(-costly) + expit(-g) * np.exp(-done.learned.cheap_loss)).mean()

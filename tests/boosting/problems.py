@@ -12,8 +12,8 @@ VARIANTS = {
     "raw MP": {"selection": "inner", "normalise": False},
     "FR": {"reweight": "all"},
     "OMP": {"selection": "inner", "reweight": "all"},
-    "FR with a ridge": {"reweight": "all", "ridge": 0.1},
-    "OMP with a ridge": {"selection": "inner", "reweight": "all", "ridge": 0.1},
+    "FR with a ridge": {"reweight": "all", "weight_regularization": 0.1},
+    "OMP with a ridge": {"selection": "inner", "reweight": "all", "weight_regularization": 0.1},
     "cost-blind": {"cost_aware": False},
     "cost-blind FR": {"reweight": "all", "cost_aware": False},
 }

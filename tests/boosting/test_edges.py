@@ -157,8 +157,8 @@ def test_grades_are_not_negative_and_losses_of_rankings_are_for_rankers():
     ("settings", "message"),
     [
         (
-            {"method": "mp", "ridge": 0.1},
-            "ridge means nothing with method='mp'; it is for 'omp' and 'omp_gain'",
+            {"method": "mp", "weight_regularization": 0.1},
+            "weight_regularization means nothing with method='mp'; it is for 'omp' and 'omp_gain'",
         ),
         ({"method": "omp", "folds": 3}, "folds mean nothing with method='omp'; they are for 'proj' and 'mp'"),
         ({"folds": 3, "filters": margin_filters()}, "neither with holdout nor with filters"),

@@ -238,7 +238,7 @@ def test_a_voting_tree_without_a_gradient_is_none():
 
 def test_a_linear_learner_solves_least_squares_on_its_columns():
     given = task(12, weighted=True, n_outputs=2)
-    weak = LinearLearner(3, ridge=0.0).fit(given)
+    weak = LinearLearner(3, l2_regularization=0.0).fit(given)
     assert len(weak.columns) == 3
     root = np.sqrt(given.weight)[:, None]
     design = np.column_stack([np.ones(120), given.table.X[:, weak.columns]])
@@ -282,11 +282,11 @@ def test_a_missing_value_counts_as_the_mean_for_lines_and_bumps():
 
 def test_a_kernel_learner_solves_least_squares_on_its_bumps():
     given = task(15, weighted=True, n_outputs=2)
-    weak = KernelLearner(10, ridge=0.0).fit(given)
+    weak = KernelLearner(10, l2_regularization=0.0).fit(given)
     bumps, root = weak.part.bumps(given.table.X), np.sqrt(given.weight)[:, None]
     solved = np.linalg.lstsq(root * bumps, root * given.target)[0]
     assert_allclose(weak.outputs, bumps @ solved, atol=1e-6)
-    more = KernelLearner(40, ridge=0.0).fit(task(15, weighted=True, n_outputs=2))
+    more = KernelLearner(40, l2_regularization=0.0).fit(task(15, weighted=True, n_outputs=2))
     errors = [given.weight @ ((w.outputs - given.target) ** 2).sum(axis=1) for w in (weak, more)]
     assert errors[1] < errors[0]
 

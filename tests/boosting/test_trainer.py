@@ -86,7 +86,8 @@ def test_p1_the_objective_never_rises(variant, name):
             else:
                 scores = np.tensordot(step.weights, dictionary[order(trainer)[: t + 1]], 1)
                 values.append(
-                    loss(scores, y) + 0.5 * trainer.rules.ridge * float(step.weights @ step.weights)
+                    loss(scores, y)
+                    + 0.5 * trainer.rules.weight_regularization * float(step.weights @ step.weights)
                 )
             assert step.gain == pytest.approx(values[-2] - values[-1], abs=1e-12)
         assert trainer.steps
@@ -132,7 +133,7 @@ def test_p4_sufficient_decrease_for_smooth_losses(variant, name):
         for t, step in enumerate(trainer.steps):
             h = dictionary[step.candidate.number]
             inner = -(loss.gradient(scores, y) * h).sum(axis=1).mean()
-            bend = loss.smoothness * (h**2).sum(axis=1).mean() + rules.get("ridge", 0.0)
+            bend = loss.smoothness * (h**2).sum(axis=1).mean() + rules.get("weight_regularization", 0.0)
             assert step.gain >= inner**2 / (2 * bend) * (1 - 1e-7) - 1e-12
             if trainer.reweighting is None:
                 scores = scores + step.weights[0] * h
@@ -211,7 +212,7 @@ def test_p8_after_a_refit_all_weights_are_best(variant, name):
         for t, step in enumerate(trainer.steps):
             chosen = dictionary[order(trainer)[: t + 1]]
             pull = loss.gradient(np.tensordot(step.weights, chosen, 1), y) / len(y)
-            slope = np.tensordot(chosen, pull, 2) + rules.get("ridge", 0.0) * step.weights
+            slope = np.tensordot(chosen, pull, 2) + rules.get("weight_regularization", 0.0) * step.weights
             assert np.abs(slope).max() < 1e-8
 
 

@@ -50,12 +50,14 @@ def guarantee(spent, values, table, costs, gamma):
 @pytest.mark.parametrize(("name", "m", "how_many"), [("squared", 8, 25), ("logistic", 5, 8)])
 def test_p9_p10_p11_regularised_runs_are_near_the_best_set_of_every_cost(name, m, how_many, variant):
     rules, power = VARIANTS[variant]
-    for dictionary, costs, y, loss, ridge in instances(name, how_many, m, [0.01, 0.1, 0.5]):
-        trainer = trained(dictionary, costs, y, loss, m, ridge=ridge, tolerance=0.0, **rules)
+    for dictionary, costs, y, loss, weight_regularization in instances(name, how_many, m, [0.01, 0.1, 0.5]):
+        trainer = trained(
+            dictionary, costs, y, loss, m, weight_regularization=weight_regularization, tolerance=0.0, **rules
+        )
         spent, values = curve(trainer, costs)
-        table = set_values(dictionary, y, loss, ridge)
+        table = set_values(dictionary, y, loss, weight_regularization)
         np.testing.assert_allclose(values, table[np.cumsum([1 << j for j in order(trainer)])], atol=1e-8)
-        gamma = (ridge / (loss.smoothness + ridge)) ** power
+        gamma = (weight_regularization / (loss.smoothness + weight_regularization)) ** power
         assert guarantee(spent, values, table, costs, gamma)
         within = best_within(table, costs, spent)
         assert holds(values, (1 - np.exp(-gamma)) * within)
@@ -72,10 +74,16 @@ def smallest_eigenvalue(dictionary):
 def test_p12_p13_the_smallest_eigenvalue_sharpens_the_guarantee(ridges, variant):
     rules, power = VARIANTS[variant]
     worst_fails = 0
-    for dictionary, costs, y, loss, ridge in instances("squared", 25, 8, ridges, standard=True):
-        trainer = trained(dictionary, costs, y, loss, 8, ridge=ridge, tolerance=0.0, **rules)
-        table = set_values(dictionary, y, loss, ridge)
-        gamma = ((smallest_eigenvalue(dictionary) + ridge) / (1 + ridge)) ** power
+    for dictionary, costs, y, loss, weight_regularization in instances(
+        "squared", 25, 8, ridges, standard=True
+    ):
+        trainer = trained(
+            dictionary, costs, y, loss, 8, weight_regularization=weight_regularization, tolerance=0.0, **rules
+        )
+        table = set_values(dictionary, y, loss, weight_regularization)
+        gamma = (
+            (smallest_eigenvalue(dictionary) + weight_regularization) / (1 + weight_regularization)
+        ) ** power
         assert guarantee(*curve(trainer, costs), table, costs, gamma)
         # what is bought last by a greedy run, bought first
         backwards = order(trainer)[::-1]
@@ -88,7 +96,7 @@ def test_p12_p13_the_smallest_eigenvalue_sharpens_the_guarantee(ridges, variant)
 def test_p14_doubling_is_near_the_best_set_of_a_sixth_of_every_budget(variant):
     rules, power = VARIANTS[variant]
     capable = 0
-    for dictionary, costs, y, loss, ridge in instances("squared", 60, 7, [0.01, 0.1, 0.5]):
+    for dictionary, costs, y, loss, weight_regularization in instances("squared", 60, 7, [0.01, 0.1, 0.5]):
         c_min = float(np.median(costs))
         trainer = trained(
             dictionary,
@@ -96,7 +104,7 @@ def test_p14_doubling_is_near_the_best_set_of_a_sixth_of_every_budget(variant):
             y,
             loss,
             7,
-            ridge=ridge,
+            weight_regularization=weight_regularization,
             schedule="doubling",
             c_min=c_min,
             tolerance=0.0,
@@ -106,10 +114,10 @@ def test_p14_doubling_is_near_the_best_set_of_a_sixth_of_every_budget(variant):
             continue
         capable += 1
         spent, values = curve(trainer, costs)
-        table = set_values(dictionary, y, loss, ridge)
+        table = set_values(dictionary, y, loss, weight_regularization)
         budgets = np.linspace(c_min, 6 * costs.sum(), 200)[1:]
         reached = np.concatenate([[0.0], values])[np.searchsorted(spent, budgets, side="right")]
-        gamma = (ridge / (1 + ridge)) ** power
+        gamma = (weight_regularization / (1 + weight_regularization)) ** power
         assert holds(reached, (1 - np.exp(-gamma)) * best_within(table, costs, budgets / 6))
     assert capable > 10
 
@@ -118,13 +126,13 @@ def test_p14_doubling_is_near_the_best_set_of_a_sixth_of_every_budget(variant):
 def test_p15_gains_are_submodular_up_to_gamma(name, m, how_many):
     """``γ (F(A ∪ S) - F(A)) <= sum over S of (F(A ∪ x) - F(A))``, for all A and S; and not with a γ of 1."""
     submodular = 0
-    for dictionary, _, y, loss, ridge in instances(name, how_many, m, [0.01, 0.1]):
-        table = set_values(dictionary, y, loss, ridge)
+    for dictionary, _, y, loss, weight_regularization in instances(name, how_many, m, [0.01, 0.1]):
+        table = set_values(dictionary, y, loss, weight_regularization)
         numbers = np.arange(1 << m)
         singles = np.array([table[numbers | 1 << x] - table for x in range(m)])  # (m, A)
         added = members(m).astype(float) @ singles  # (S, A)
         joint = table[numbers[:, None] | numbers] - table
-        gamma = ridge / (loss.smoothness + ridge)
+        gamma = weight_regularization / (loss.smoothness + weight_regularization)
         assert holds(added, gamma * joint)
         submodular += holds(added, joint)
     assert submodular < how_many
@@ -132,9 +140,21 @@ def test_p15_gains_are_submodular_up_to_gamma(name, m, how_many):
 
 def test_p16_each_step_bounds_what_any_set_is_worth():
     """``F(S_C) <= F(G_{j-1}) + C s_j / γ``, s_j the rate of step j: for every step and set, FR."""
-    for dictionary, costs, y, loss, ridge in instances("squared", 25, 8, [0.01, 0.1, 0.5]):
-        trainer = trained(dictionary, costs, y, loss, 8, ridge=ridge, tolerance=0.0, reweight="all")
-        table, gamma = set_values(dictionary, y, loss, ridge), ridge / (1 + ridge)
+    for dictionary, costs, y, loss, weight_regularization in instances("squared", 25, 8, [0.01, 0.1, 0.5]):
+        trainer = trained(
+            dictionary,
+            costs,
+            y,
+            loss,
+            8,
+            weight_regularization=weight_regularization,
+            tolerance=0.0,
+            reweight="all",
+        )
+        table, gamma = (
+            set_values(dictionary, y, loss, weight_regularization),
+            weight_regularization / (1 + weight_regularization),
+        )
         _, values = curve(trainer, costs)
         before = np.concatenate([[0.0], values[:-1]])
         rates = np.array([step.score for step in trainer.steps])

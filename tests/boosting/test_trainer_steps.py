@@ -172,7 +172,7 @@ def test_held_out_gain_is_measured_where_the_step_was_not_fitted_and_the_winner_
 @pytest.mark.parametrize("variant", ["FR", "FR with a ridge", "OMP"])
 def test_held_out_gain_with_refitted_weights(variant):
     rules = VARIANTS[variant]
-    ridge = rules.get("ridge", 0.0)
+    weight_regularization = rules.get("weight_regularization", 0.0)
     for name in ("squared", "logistic"):
         dictionary, costs, y, loss = problem(21, name, n=60, noise=0.5)
         trainer = trained(dictionary, costs, y, loss, 0, holdout=0.25, **rules)
@@ -191,15 +191,21 @@ def test_held_out_gain_with_refitted_weights(variant):
                     inner, other = ((pull * h)[rows].mean() for rows in (judge, fit))
                     rates[j] = (inner**2 / (h[judge] ** 2).mean() if inner * other > 0 else 0.0) / cost
                     continue
-                w, _ = refitted(dictionary[[*chosen, j]][:, fit], y[fit], loss, ridge)
+                w, _ = refitted(dictionary[[*chosen, j]][:, fit], y[fit], loss, weight_regularization)
                 after = loss(np.tensordot(w, dictionary[[*chosen, j]][:, judge], 1), y[judge])
-                gain = loss(before[judge], y[judge]) - after + 0.5 * ridge * (weights @ weights - w @ w)
+                gain = (
+                    loss(before[judge], y[judge])
+                    - after
+                    + 0.5 * weight_regularization * (weights @ weights - w @ w)
+                )
                 rates[j] = gain / cost
             assert step.candidate.number == max(rates, key=rates.get)
             assert step.score == pytest.approx(max(rates.values()), abs=1e-6)
             chosen.append(step.candidate.number)
             weights = step.weights
-            assert_allclose(weights, refitted(dictionary[chosen], y, loss, ridge)[0], atol=1e-5)
+            assert_allclose(
+                weights, refitted(dictionary[chosen], y, loss, weight_regularization)[0], atol=1e-5
+            )
 
 
 def test_training_ends_when_held_out_rows_gain_nothing_in_a_row_of_draws():
@@ -252,7 +258,7 @@ def test_steps_keep_nothing_as_long_as_the_rows():
         ({"holdout": 1.0}, "between 0 and 1"),
         ({"learning_rate": 0.0}, "learning_rate"),
         ({"learning_rate": 0.5, "reweight": "all"}, "1 where all weights are refitted"),
-        ({"ridge": -1.0}, "must not be negative"),
+        ({"weight_regularization": -1.0}, "must not be negative"),
         ({"n_iter_no_change": 0}, "must be positive"),
     ],
 )

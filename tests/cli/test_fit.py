@@ -288,7 +288,13 @@ def test_forest_cannot_keep_trees_to_groups(folder: Path, tmp_path: Path) -> Non
 
 
 def test_set_gives_parameters_to_a_linear_model(folder: Path, tmp_path: Path) -> None:
-    settings = ["selection=forward", "ridge=1e-3", "schedule = doubling", "whiten=false", "c_min=1"]
+    settings = [
+        "selection=forward",
+        "l2_regularization=1e-3",
+        "schedule = doubling",
+        "whiten=false",
+        "c_min=1",
+    ]
     options = [part for setting in settings for part in ("--set", setting)]
     run(
         "fit",
@@ -305,14 +311,14 @@ def test_set_gives_parameters_to_a_linear_model(folder: Path, tmp_path: Path) ->
     )
     model = at.load(tmp_path / "m")
     assert isinstance(model, at.GroupPursuitRegressor)
-    assert (model.selection, model.ridge, model.schedule, model.whiten, model.c_min) == (
+    assert (model.selection, model.l2_regularization, model.schedule, model.whiten, model.c_min) == (
         "forward",
         0.001,
         "doubling",
         False,
         1,
     )
-    assert model.ridges_.tolist() == [0.001, 0.001]
+    assert model.l2_regularization_.tolist() == [0.001, 0.001]
     assert model.certificate_.selection.schedule == "doubling"
 
 
@@ -342,12 +348,18 @@ def test_set_reads_lists_and_nothing(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("ridge", "--set 'ridge' is not of the form NAME=VALUE, as in --set max_depth=3"),
+        (
+            "l2_regularization",
+            "--set 'l2_regularization' is not of the form NAME=VALUE, as in --set max_depth=3",
+        ),
         ("=3", "--set '=3' is not of the form NAME=VALUE, as in --set max_depth=3"),
-        ("rigde=3", "--set rigde: GroupPursuitRegressor has no such parameter; it has ridge"),
+        (
+            "l2_regularisation=3",
+            "--set l2_regularisation: GroupPursuitRegressor has no such parameter; it has l2_regularization",
+        ),
         ("budget=3", "--set budget: there is an option for that, --budget"),
         ("random_state=3", "--set random_state: there is an option for that, --seed"),
-        ("ridge=[1", "--set ridge: '[1' cannot be read as a value (YAML)"),
+        ("l2_regularization=[1", "--set l2_regularization: '[1' cannot be read as a value (YAML)"),
     ],
 )
 def test_a_bad_setting_is_told(folder: Path, tmp_path: Path, setting: str, message: str) -> None:

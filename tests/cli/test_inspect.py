@@ -46,7 +46,9 @@ def test_model_without_quality_and_names(folder: Path, tmp_path: Path) -> None:
 
 def linear_model(path: Path, **settings: object) -> at.GroupPursuitRegressor:
     X, y, _ = at.datasets.load("diabetes")
-    model = at.GroupPursuitRegressor(costs=[1, 1, 2, 2, 3, 3, 4, 4, 5, 5], ridge=0.1, **settings).fit(X, y)
+    model = at.GroupPursuitRegressor(
+        costs=[1, 1, 2, 2, 3, 3, 4, 4, 5, 5], l2_regularization=0.1, **settings
+    ).fit(X, y)
     model.save(path)
     return model
 

@@ -149,7 +149,9 @@ def test_a_price_file_with_discounts_prices_a_model(tmp_path):
     costs = FeatureCosts.read(tmp_path / "prices.csv")
     assert costs.price(["chol", "fbs"]) == pytest.approx(7.27 + 3.10)
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 13)), columns=[test.name for test in HEART])
-    model = at.GroupPursuitClassifier(costs=tmp_path / "prices.csv", ridge=0.1).fit(X, X["chol"] > 0)
+    model = at.GroupPursuitClassifier(costs=tmp_path / "prices.csv", l2_regularization=0.1).fit(
+        X, X["chol"] > 0
+    )
     assert model.cost(X, budget=7.27).max() <= 7.27
     assert model.costs_.total == pytest.approx(costs.total)
 

@@ -42,7 +42,7 @@ def test_stages_of_the_unrefitted_lasso_are_points_of_its_path(problem):
         assert_allclose(answers, y.mean() + y.std() * expected.predict(Z / weights), atol=1e-4 * y.std())
     assert (np.diff(penalties) < 0).all()
     assert model.kkt_residual_ <= 1e-6
-    refitted = Regressor(costs=costs, selection="lasso", ridge=0.0).fit(X, y)
+    refitted = Regressor(costs=costs, selection="lasso", l2_regularization=0.0).fit(X, y)
     shrunk, free = (m.truncate(model.stage_costs_[0]).predict(X).std() for m in (model, refitted))
     assert shrunk < 0.999 * free
     assert model.order_ == refitted.order_
@@ -89,7 +89,7 @@ def test_the_unrefitted_lasso_is_a_model_like_others(problem, tmp_path):
     costs = at.FeatureCosts({"a": 2.0, "b": 0.0, "c": 1.0, "d": 3.0}, groups=groups, unit="ms")
     model = Regressor(costs=costs, selection="lasso", refit=False).fit(X, np.column_stack([y, X[:, 5]]))
     assert model.certificate_ is None
-    assert_array_equal(model.ridges_, 0.0)
+    assert_array_equal(model.l2_regularization_, 0.0)
     assert model.stage_costs_[0] == 0.0  # what is free is in use from the start
     model.save(tmp_path / "m.anytime")
     again = at.load(tmp_path / "m.anytime")
@@ -117,15 +117,15 @@ def test_refit_false_is_for_the_lasso_and_squared_loss(problem):
     with pytest.raises(
         ValueError, match="selection='omp' chooses an order, not weights; refit=False goes with 'lasso'"
     ):
-        Regressor(refit=False, ridge=0.1).fit(X, y)
+        Regressor(refit=False, l2_regularization=0.1).fit(X, y)
     with pytest.raises(
         ValueError, match="refit=False is for squared loss with an intercept and no norm_bound"
     ):
-        Regressor(selection="lasso", refit=False, loss="huber", ridge=0.1).fit(X, y)
+        Regressor(selection="lasso", refit=False, loss="huber", l2_regularization=0.1).fit(X, y)
     with pytest.raises(ValueError, match="refit=False is for squared loss"):
-        Classifier(selection="lasso", refit=False, ridge=0.1).fit(X, y > 0)
+        Classifier(selection="lasso", refit=False, l2_regularization=0.1).fit(X, y > 0)
     labelled = Classifier(selection="lasso", refit=False, loss="squared").fit(X, y > 0)
-    plain = Classifier(ridge=0.0, loss="squared").fit(X, y > 0)
+    plain = Classifier(l2_regularization=0.0, loss="squared").fit(X, y > 0)
     assert (labelled.predict(X) == plain.predict(X)).mean() > 0.97  # the path ends next to no penalty
 
 
@@ -136,8 +136,8 @@ def test_refit_false_is_for_the_lasso_and_squared_loss(problem):
 def test_a_cost_blind_twin_has_the_order_of_equal_prices_and_pays_the_real_ones(problem, selection):
     X, y, _ = problem
     costs = np.array([9.0, 1.0, 5.0, 1.0, 7.0, 2.0, 3.0, 8.0])
-    blind = Regressor(costs=costs, selection=selection, cost_aware=False, ridge=0.01).fit(X, y)
-    even = Regressor(costs=np.ones(8), selection=selection, ridge=0.01).fit(X, y)
+    blind = Regressor(costs=costs, selection=selection, cost_aware=False, l2_regularization=0.01).fit(X, y)
+    even = Regressor(costs=np.ones(8), selection=selection, l2_regularization=0.01).fit(X, y)
     assert blind.order_ == even.order_
     paid = np.cumsum([costs[int(name[1:])] for name in blind.order_])
     assert_allclose(blind.stage_costs_, paid)
@@ -150,11 +150,13 @@ def test_the_exhaustive_optimum_is_the_best_at_its_budget(problem):
     costs = np.array([9.0, 1.0, 5.0, 1.0, 7.0, 2.0, 3.0, 8.0])
     for budget in (4.0, 10.0, 20.0):
         best = (
-            Regressor(costs=costs, selection="exhaustive", budget=budget, ridge=0.01).fit(X, y).certificate_
+            Regressor(costs=costs, selection="exhaustive", budget=budget, l2_regularization=0.01)
+            .fit(X, y)
+            .certificate_
         )
         assert best.reached(budget) == pytest.approx(best.ceiling(budget))
         for selection in ("omp", "forward", "lasso"):
-            other = Regressor(costs=costs, selection=selection, ridge=0.01).fit(X, y).certificate_
+            other = Regressor(costs=costs, selection=selection, l2_regularization=0.01).fit(X, y).certificate_
             assert other.reached(budget) <= best.reached(budget) + 1e-12
             assert other.ceiling(budget) == pytest.approx(best.reached(budget))
 
@@ -163,7 +165,7 @@ def test_the_exhaustive_optimum_is_the_best_at_its_budget(problem):
 def test_both_oracles_are_curves_that_bound_their_source(problem, selection):
     X, y, _ = problem
     costs = np.array([9.0, 1.0, 5.0, 1.0, 7.0, 2.0, 3.0, 8.0])
-    curve = at.curve(Regressor(costs=costs, selection=selection, ridge=0.01).fit(X, y), X, y)
+    curve = at.curve(Regressor(costs=costs, selection=selection, l2_regularization=0.01).fit(X, y), X, y)
     oracle = curve.oracle()
     assert oracle.timeliness() >= curve.timeliness()
     assert oracle.total_cost == curve.total_cost
@@ -179,8 +181,8 @@ def test_the_classifier_has_the_parameters_of_the_regressor_and_class_weight(pro
     assert dict(mine) == {name: value for name, value in other.items() if name != "class_weight"}
     assert Regressor().loss == Classifier().loss == "auto"
     for model, named in (
-        (Regressor(ridge=0.1), Regressor(loss="squared", ridge=0.1)),
-        (Classifier(ridge=0.1), Classifier(loss="log", ridge=0.1)),
+        (Regressor(l2_regularization=0.1), Regressor(loss="squared", l2_regularization=0.1)),
+        (Classifier(l2_regularization=0.1), Classifier(loss="log", l2_regularization=0.1)),
     ):
         target = y if model.__class__ is Regressor else y > 0
         assert_array_equal(model.fit(X, target).predict(X), named.fit(X, target).predict(X))
@@ -191,7 +193,7 @@ def test_the_classifier_has_the_parameters_of_the_regressor_and_class_weight(pro
 def test_coef_and_intercept_are_those_of_the_last_stage(problem):
     X, y, _ = problem
     X = 3.0 * X + 10.0
-    one = Regressor(ridge=0.1).fit(X, y)
+    one = Regressor(l2_regularization=0.1).fit(X, y)
     assert one.coef_.shape == (8,)
     assert_allclose(X @ one.coef_ + one.intercept_, one.predict(X))
     shorter = one.truncate(3.0)
@@ -200,16 +202,16 @@ def test_coef_and_intercept_are_those_of_the_last_stage(problem):
     nothing = one.truncate(0.0)
     assert_array_equal(nothing.coef_, 0.0)
     assert nothing.intercept_ == pytest.approx(y.mean())
-    two = Regressor(ridge=0.1).fit(X, np.column_stack([y, -y]))
+    two = Regressor(l2_regularization=0.1).fit(X, np.column_stack([y, -y]))
     assert two.coef_.shape == (2, 8)
     assert_allclose(X @ two.coef_.T + two.intercept_, two.predict(X))
     labels = np.digitize(y, np.quantile(y, [0.3, 0.7]))
-    binary, three = (Classifier(ridge=0.1).fit(X, t) for t in (y > 0, labels))
+    binary, three = (Classifier(l2_regularization=0.1).fit(X, t) for t in (y > 0, labels))
     assert (binary.coef_.shape, three.coef_.shape) == ((1, 8), (3, 8))
     chances = 1 / (1 + np.exp(-(X @ binary.coef_[0] + binary.intercept_[0])))
     assert_allclose(binary.predict_proba(X)[:, 1], chances)
     assert_array_equal((X @ three.coef_.T + three.intercept_).argmax(axis=1), three.predict(X))
-    stream = Regressor(ridge=0.1).partial_fit(X, y)
+    stream = Regressor(l2_regularization=0.1).partial_fit(X, y)
     assert_allclose(stream.coef_, one.coef_)
     with pytest.raises(AttributeError):
         Regressor().coef_  # noqa: B018

@@ -34,7 +34,7 @@ def all_sets(model, X, y, weight=None):
     start = np.cumsum([0, *(len(costs.groups[name]) for name in names)])
     S, V = rows.second_moment(rows.Z[:, columns]), rows.second_moment(rows.Z[:, columns], rows.T)
     penalty = "groups" if model.whiten == "data" else "identity"
-    table = sum(least_squares(S, v, model.ridge, start, penalty) for v in V.T)
+    table = sum(least_squares(S, v, model.l2_regularization, start, penalty) for v in V.T)
     paid = [costs.price([names[g] for g in np.flatnonzero(s)]) for s in members(len(names))]
     return np.array(paid), table / (0.5 * np.trace(rows.second_moment(rows.T)))
 
@@ -87,7 +87,7 @@ def certified_models(name, how_many=10):
             )
             model = at.GroupPursuitRegressor(
                 costs=price_list(random, shape),
-                ridge=float(random.choice([1e-3, 0.1, 1.0])),
+                l2_regularization=float(random.choice([1e-3, 0.1, 1.0])),
                 **SETTINGS[name],
             )
             yield model.fit(X, y), *all_sets(model, X, y)
@@ -124,7 +124,7 @@ def test_a_dear_requirement_that_many_share_does_not_lower_the_ceiling():
         requires={name: ["procedure"] for name in names},
     )
     for selection in ("omp", "forward"):
-        model = at.GroupPursuitRegressor(costs=costs, selection=selection, ridge=0.0)
+        model = at.GroupPursuitRegressor(costs=costs, selection=selection, l2_regularization=0.0)
         model.fit_moments(np.eye(6), np.sqrt([0.15, 0.15, 0.15, 0.15, 0.15, 0.05]))
         on_line = replace(model.certificate_, frontier=None)
         assert on_line.gamma == pytest.approx(1.0)
@@ -171,21 +171,31 @@ def test_what_is_promised_is_kept(name):
 def test_nothing_is_promised_where_theory_is_silent():
     random = np.random.default_rng(0)
     X, y, _ = random_problem(random, [1] * 4)
-    plain = at.GroupPursuitRegressor(costs=[1.0, 2.0, 3.0, 4.0], ridge=0.1).fit(X, y)
+    plain = at.GroupPursuitRegressor(costs=[1.0, 2.0, 3.0, 4.0], l2_regularization=0.1).fit(X, y)
     assert plain.certificate_.promised(10.0) > 0.3
-    blind = at.GroupPursuitRegressor(costs=[1.0, 2.0, 3.0, 4.0], ridge=0.1, cost_aware=False).fit(X, y)
+    blind = at.GroupPursuitRegressor(costs=[1.0, 2.0, 3.0, 4.0], l2_regularization=0.1, cost_aware=False).fit(
+        X, y
+    )
     assert blind.certificate_.promised(10.0) == 0.0
-    even = at.GroupPursuitRegressor(costs=[2.0] * 4, ridge=0.1, cost_aware=False).fit(
+    even = at.GroupPursuitRegressor(costs=[2.0] * 4, l2_regularization=0.1, cost_aware=False).fit(
         X, y
     )  # then costs do not matter
     assert even.certificate_.promised(8.0) > 0.3
     groups = {"a": [0], "b": [1], "c": [2], "d": [3], "step": []}
     prices = dict(zip(groups, [1.0, 2.0, 3.0, 4.0, 1.0], strict=True))
     shared = at.FeatureCosts(prices, groups=groups, requires={"a": ["step"], "b": ["step"]})
-    assert at.GroupPursuitRegressor(costs=shared, ridge=0.1).fit(X, y).certificate_.promised(11.0) == 0.0
+    assert (
+        at.GroupPursuitRegressor(costs=shared, l2_regularization=0.1).fit(X, y).certificate_.promised(11.0)
+        == 0.0
+    )
     alone = at.FeatureCosts(prices, groups=groups, requires={"a": ["step"]})  # its own price, in two parts
-    assert at.GroupPursuitRegressor(costs=alone, ridge=0.1).fit(X, y).certificate_.promised(11.0) > 0.3
-    stuck = at.GroupPursuitRegressor(costs=[0.1, 2.0, 8.0, 20.0], schedule="doubling", c_min=0.1, ridge=0.1)
+    assert (
+        at.GroupPursuitRegressor(costs=alone, l2_regularization=0.1).fit(X, y).certificate_.promised(11.0)
+        > 0.3
+    )
+    stuck = at.GroupPursuitRegressor(
+        costs=[0.1, 2.0, 8.0, 20.0], schedule="doubling", c_min=0.1, l2_regularization=0.1
+    )
     certificate = stuck.fit(X, y).certificate_
     assert certificate.selection.stuck_at == 2
     assert certificate.promised(30.0) == 0.0
@@ -202,7 +212,9 @@ def all_logistic_sets(model, X, label, groups):
     rows = Rows(X, label, groups, whiten="criterion" if single else model.whiten)
     start = np.cumsum([0, *(table.shape[1] for table in rows.maps)])
     columns = rows.fitted_columns(range(len(groups)))
-    objective = SmoothObjective(columns, label.astype(int), "logistic", ridge=model.ridge, tol=1e-10)
+    objective = SmoothObjective(
+        columns, label.astype(int), "logistic", l2_regularization=model.l2_regularization, tol=1e-10
+    )
     values, paid = [], []
     for chosen in members(len(groups)):
         parts = [np.arange(*start[g : g + 2]) for g in np.flatnonzero(chosen)]
@@ -213,8 +225,8 @@ def all_logistic_sets(model, X, label, groups):
 
 
 @pytest.mark.parametrize("name", LOGISTIC)
-@pytest.mark.parametrize("ridge", [0.02, 0.3])
-def test_no_set_exceeds_the_ceiling_of_a_classifier(name, ridge):
+@pytest.mark.parametrize("l2_regularization", [0.02, 0.3])
+def test_no_set_exceeds_the_ceiling_of_a_classifier(name, l2_regularization):
     for seed in range(3):
         random = np.random.default_rng([43, seed])
         X, y, groups = random_problem(random, [2, 1, 3, 1], n=40)
@@ -223,7 +235,9 @@ def test_no_set_exceeds_the_ceiling_of_a_classifier(name, ridge):
             dict(zip("abcd", random_costs(random, 4), strict=True)),
             groups=dict(zip("abcd", groups, strict=True)),
         )
-        model = at.GroupPursuitClassifier(costs=priced, ridge=ridge, **LOGISTIC[name]).fit(X, label)
+        model = at.GroupPursuitClassifier(
+            costs=priced, l2_regularization=l2_regularization, **LOGISTIC[name]
+        ).fit(X, label)
         paid, shares = all_logistic_sets(model, X, label, groups)
         assert holds(model.certificate_.ceiling(paid), shares)
         assert_allclose(model.certificate_.reached(paid.max()), shares[-1], rtol=1e-6)
@@ -235,7 +249,7 @@ def test_no_set_exceeds_the_ceiling_where_a_class_is_rare(name):
     random = np.random.default_rng(0)
     label = np.arange(600) < 6
     X = random.normal(size=(600, 5)) + 0.4 * label[:, None]
-    model = at.GroupPursuitClassifier(ridge=0.05, **LOGISTIC[name]).fit(X, label)
+    model = at.GroupPursuitClassifier(l2_regularization=0.05, **LOGISTIC[name]).fit(X, label)
     paid, shares = all_logistic_sets(model, X, label, [[j] for j in range(5)])
     assert holds(model.certificate_.ceiling(paid), shares)
 
@@ -261,7 +275,7 @@ def test_a_certificate_is_about_the_rows_the_order_was_learned_from():
 @pytest.fixture(scope="module")
 def model():
     X, y, costs = at.datasets.load("diabetes")
-    return at.GroupPursuitRegressor(costs=costs, ridge=0.1).fit(X, y)
+    return at.GroupPursuitRegressor(costs=costs, l2_regularization=0.1).fit(X, y)
 
 
 def assert_same(left, right):
@@ -292,7 +306,7 @@ def assert_same(left, right):
 )
 def test_a_certificate_survives_files_and_pickles(settings, tmp_path):
     X, y, costs = at.datasets.load("diabetes")
-    fitted = at.GroupPursuitRegressor(**{"costs": costs, "ridge": 0.1, **settings}).fit(X, y)
+    fitted = at.GroupPursuitRegressor(**{"costs": costs, "l2_regularization": 0.1, **settings}).fit(X, y)
     certificate = fitted.certificate_
     assert_same(certificate, Certificate.from_dict(certificate.to_dict()))
     assert_same(certificate, pickle.loads(pickle.dumps(certificate)))
@@ -349,7 +363,7 @@ def test_a_summary_has_what_the_functions_say_and_reads_as_a_sentence(model):
 
 def test_where_there_is_nothing_to_explain_everything_is_explained():
     X = np.random.default_rng(0).normal(size=(30, 3))
-    flat = at.GroupPursuitRegressor(ridge=0.1).fit(X, np.full(30, 7.0)).certificate_
+    flat = at.GroupPursuitRegressor(l2_regularization=0.1).fit(X, np.full(30, 7.0)).certificate_
     assert flat.risk == 0.0
     assert (flat.reached(2.0), flat.ceiling(2.0), flat.share(2.0)) == (0.0, 0.0, 1.0)
     assert "100% with" in str(flat)

@@ -9,12 +9,14 @@ from tests.reference.linear import random_problem
 
 CONFIGURATIONS = [
     at.GroupPursuitRegressor(random_state=0),
-    at.GroupPursuitRegressor(selection="forward", schedule="doubling", whiten="criterion", ridge=0.1),
-    at.GroupPursuitRegressor(loss="huber", ridge=0.1),
+    at.GroupPursuitRegressor(
+        selection="forward", schedule="doubling", whiten="criterion", l2_regularization=0.1
+    ),
+    at.GroupPursuitRegressor(loss="huber", l2_regularization=0.1),
     at.GroupPursuitRegressor(selection="lasso", refit=False),
-    at.GroupPursuitClassifier(ridge=0.01),
+    at.GroupPursuitClassifier(l2_regularization=0.01),
     at.GroupPursuitClassifier(loss="squared", random_state=0),
-    at.GroupPursuitClassifier(loss="one_vs_all", ridge=0.1),
+    at.GroupPursuitClassifier(loss="one_vs_all", l2_regularization=0.1),
 ]
 
 
@@ -22,15 +24,17 @@ CONFIGURATIONS = [
     "estimator",
     [
         *CONFIGURATIONS,
-        at.GroupPursuitRegressor(costs=[1, 2, 0, 4, 0.1, 3], selection="lasso", ridge=0.1),
+        at.GroupPursuitRegressor(costs=[1, 2, 0, 4, 0.1, 3], selection="lasso", l2_regularization=0.1),
         at.GroupPursuitRegressor(costs=[1, 2, 0, 4, 0.1, 3], selection="lasso", refit=False),
-        at.GroupPursuitRegressor(selection="single", cost_aware=False, ridge=1.0, meter="realised"),
-        at.GroupPursuitRegressor(selection="mp", whiten=False, ridge=0.0),
-        at.GroupPursuitRegressor(selection="forward_single", ridge=0.1, norm_bound=0.5),
-        at.GroupPursuitRegressor(selection="exhaustive", budget=3.0, ridge=0.1),
-        at.GroupPursuitRegressor(fit_intercept=False, ridge=0.1),
+        at.GroupPursuitRegressor(
+            selection="single", cost_aware=False, l2_regularization=1.0, meter="realised"
+        ),
+        at.GroupPursuitRegressor(selection="mp", whiten=False, l2_regularization=0.0),
+        at.GroupPursuitRegressor(selection="forward_single", l2_regularization=0.1, norm_bound=0.5),
+        at.GroupPursuitRegressor(selection="exhaustive", budget=3.0, l2_regularization=0.1),
+        at.GroupPursuitRegressor(fit_intercept=False, l2_regularization=0.1),
         at.GroupPursuitClassifier(random_state=0, validation_fraction=0.3, meter="realised"),
-        at.GroupPursuitClassifier(loss="squared", ridge=0.01, budget=4.0),
+        at.GroupPursuitClassifier(loss="squared", l2_regularization=0.01, budget=4.0),
     ],
     ids=lambda e: str(e).replace("\n", ""),
 )
@@ -62,4 +66,6 @@ def test_anytime_checks_with_requirements_and_three_labels(loss):
     random = np.random.default_rng(0)
     X, y, _ = random_problem(random, [1] * 8, n=120)
     labels = np.array(["low", "mid", "high"])[np.digitize(y, np.quantile(y, [0.3, 0.7]))]
-    check_anytime_estimator(at.GroupPursuitClassifier(costs=COSTS, loss=loss, ridge=0.05), X, labels)
+    check_anytime_estimator(
+        at.GroupPursuitClassifier(costs=COSTS, loss=loss, l2_regularization=0.05), X, labels
+    )

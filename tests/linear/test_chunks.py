@@ -39,7 +39,7 @@ def streamed(model, X, y, sizes, weight=None, **labels):
 
 def assert_same(model, expected, X=X):
     assert model.order_ == expected.order_
-    assert_array_equal(model.ridges_, expected.ridges_)
+    assert_array_equal(model.l2_regularization_, expected.l2_regularization_)
     for a, b in zip(model.stages(X), expected.stages(X), strict=True):
         assert_allclose(a.scores, b.scores, rtol=1e-8, atol=1e-8 * (1 + np.abs(b.scores).max()))
     assert_allclose(model.certificate_.selection.values, expected.certificate_.selection.values, rtol=1e-8)
@@ -53,13 +53,13 @@ def assert_same(model, expected, X=X):
 
 @given(
     sizes=st.lists(st.integers(1, 60), min_size=1, max_size=4),
-    ridge=st.sampled_from([0.0, 0.1, "auto"]),
+    l2_regularization=st.sampled_from([0.0, 0.1, "auto"]),
     seed=st.integers(0, 2**31 - 1),
     gaps=st.booleans(),
     weighted=st.booleans(),
     n_targets=st.integers(1, 2),
 )
-def test_chunks_of_any_size_give_the_model_of_fit(sizes, ridge, seed, gaps, weighted, n_targets):
+def test_chunks_of_any_size_give_the_model_of_fit(sizes, l2_regularization, seed, gaps, weighted, n_targets):
     """With the same held-out rows, whoever of them comes first; with gaps, weights (zeros too) and several targets."""
     random = np.random.default_rng(seed)
     X, y, _ = random_problem(random, [2, 1, 3, 2], n=120, k=n_targets)
@@ -67,7 +67,7 @@ def test_chunks_of_any_size_give_the_model_of_fit(sizes, ridge, seed, gaps, weig
     if gaps:
         X[random.random(X.shape) < 0.2] = np.nan
     weight = random.choice([0.0, 1.0, 2.5], size=120) if weighted else None
-    model = Regressor(costs=COSTS, ridge=ridge, random_state=seed)
+    model = Regressor(costs=COSTS, l2_regularization=l2_regularization, random_state=seed)
     assert_same(streamed(model, X, y, sizes, weight), clone(model).fit(X, y, weight), X)
 
 
@@ -89,14 +89,14 @@ def test_a_classifier_in_chunks_is_that_of_fit(sizes):
 
 
 def test_a_stream_goes_on_after_answers():
-    model = Regressor(costs=COSTS, ridge=0.1)
+    model = Regressor(costs=COSTS, l2_regularization=0.1)
     for first, last in ((0, 30), (30, 60), (60, 120)):
         model.partial_fit(X[first:last], Y[first:last])
-        assert_same(model, Regressor(costs=COSTS, ridge=0.1).fit(X[:last], Y[:last]))
+        assert_same(model, Regressor(costs=COSTS, l2_regularization=0.1).fit(X[:last], Y[:last]))
 
 
 def test_what_is_fitted_is_worked_out_when_asked_for_whatever_it_is():
-    for name in ("plan_", "certificate_", "ridges_", "order_", "stage_costs_", "n_stages_"):
+    for name in ("plan_", "certificate_", "l2_regularization_", "order_", "stage_costs_", "n_stages_"):
         model = Regressor(costs=COSTS, random_state=0).partial_fit(X, Y)
         assert "plan_" not in model.__dict__
         assert getattr(model, name) is not None
@@ -106,16 +106,16 @@ def test_what_is_fitted_is_worked_out_when_asked_for_whatever_it_is():
 
 
 def test_the_residual_of_the_lasso_is_worked_out_too_and_others_have_none():
-    assert Regressor(ridge=0.1, selection="lasso").partial_fit(X, Y).kkt_residual_ < 1e-3
-    assert not hasattr(Regressor(ridge=0.1).partial_fit(X, Y), "kkt_residual_")
+    assert Regressor(l2_regularization=0.1, selection="lasso").partial_fit(X, Y).kkt_residual_ < 1e-3
+    assert not hasattr(Regressor(l2_regularization=0.1).partial_fit(X, Y), "kkt_residual_")
 
 
 def test_after_fit_a_new_stream_begins_and_fit_forgets_the_stream():
-    model = Regressor(costs=COSTS, ridge=0.1).fit(X[:50], Y[:50])
+    model = Regressor(costs=COSTS, l2_regularization=0.1).fit(X[:50], Y[:50])
     model.partial_fit(X[50:], Y[50:])
-    assert_same(model, Regressor(costs=COSTS, ridge=0.1).fit(X[50:], Y[50:]))
-    assert_same(model.fit(X[:50], Y[:50]), Regressor(costs=COSTS, ridge=0.1).fit(X[:50], Y[:50]))
-    labelled = Classifier(loss="squared", ridge=0.1).fit(X, LABELS)
+    assert_same(model, Regressor(costs=COSTS, l2_regularization=0.1).fit(X[50:], Y[50:]))
+    assert_same(model.fit(X[:50], Y[:50]), Regressor(costs=COSTS, l2_regularization=0.1).fit(X[:50], Y[:50]))
+    labelled = Classifier(loss="squared", l2_regularization=0.1).fit(X, LABELS)
     labelled.partial_fit(X[:60], np.full(60, "no"))  # the labels of fit are remembered
     assert labelled.classes_.tolist() == ["no", "perhaps", "yes"]
 
@@ -130,7 +130,7 @@ def test_a_stream_can_be_put_away_and_goes_on():
 
 
 def test_memory_does_not_grow_with_the_rows():
-    model = Regressor(ridge=0.1).partial_fit(X, Y)
+    model = Regressor(l2_regularization=0.1).partial_fit(X, Y)
     before = len(pickle.dumps(model._stream))
     for _ in range(20):
         model.partial_fit(X, Y)
@@ -150,14 +150,14 @@ def test_memory_does_not_grow_with_the_rows():
     ],
 )
 def test_rows_that_do_not_fit_are_refused_and_leave_the_stream_as_it_was(rows, message):
-    model = Regressor(costs=COSTS, ridge=0.1).partial_fit(X[:70], Y[:70])
+    model = Regressor(costs=COSTS, l2_regularization=0.1).partial_fit(X[:70], Y[:70])
     with pytest.raises(ValueError, match=message):
         model.partial_fit(*rows)
-    assert_same(model.partial_fit(X[70:], Y[70:]), Regressor(costs=COSTS, ridge=0.1).fit(X, Y))
+    assert_same(model.partial_fit(X[70:], Y[70:]), Regressor(costs=COSTS, l2_regularization=0.1).fit(X, Y))
 
 
 def test_labels_have_to_be_known_from_the_first():
-    model = Classifier(loss="squared", ridge=0.1)
+    model = Classifier(loss="squared", l2_regularization=0.1)
     with pytest.raises(ValueError, match="first call of partial_fit needs classes"):
         model.partial_fit(X, LABELS)
     with pytest.raises(ValueError, match="y holds the label 'yes', which is not among"):
@@ -166,7 +166,10 @@ def test_labels_have_to_be_known_from_the_first():
     model.partial_fit(X[:60], LABELS[:60], classes=["no", "yes", "perhaps"])
     with pytest.raises(ValueError, match="y holds the label 'never'"):
         model.partial_fit(X[:1], ["never"])
-    assert_same(model.partial_fit(X[60:], LABELS[60:]), Classifier(loss="squared", ridge=0.1).fit(X, LABELS))
+    assert_same(
+        model.partial_fit(X[60:], LABELS[60:]),
+        Classifier(loss="squared", l2_regularization=0.1).fit(X, LABELS),
+    )
     with pytest.raises(ValueError, match="classes are for classifiers"):
         Regressor().partial_fit(X, Y, classes=[1, 2])
 
@@ -175,23 +178,23 @@ def test_labels_have_to_be_known_from_the_first():
 def test_weights_of_classes_are_weights_of_their_rows(loss):
     by_class = {"no": 1.0, "yes": 4.0}
     weight = np.array([by_class.get(label, 1.0) for label in LABELS])
-    expected = Classifier(loss=loss, ridge=0.1).fit(X, LABELS, sample_weight=weight)
-    assert_same(Classifier(loss=loss, ridge=0.1, class_weight=by_class).fit(X, LABELS), expected)
-    balanced = Classifier(loss=loss, ridge=0.1, class_weight="balanced").fit(X, LABELS)
+    expected = Classifier(loss=loss, l2_regularization=0.1).fit(X, LABELS, sample_weight=weight)
+    assert_same(Classifier(loss=loss, l2_regularization=0.1, class_weight=by_class).fit(X, LABELS), expected)
+    balanced = Classifier(loss=loss, l2_regularization=0.1, class_weight="balanced").fit(X, LABELS)
     assert not np.array_equal(balanced.predict_proba(X), expected.predict_proba(X))
 
 
 def test_a_stream_cannot_balance_classes_that_it_has_not_seen():
     labels = ["no", "yes", "perhaps"]
-    model = Classifier(loss="squared", ridge=0.1, class_weight="balanced")
+    model = Classifier(loss="squared", l2_regularization=0.1, class_weight="balanced")
     with pytest.raises(ValueError, match="needs all rows at once: use fit, or give the weights as a dict"):
         model.partial_fit(X, LABELS, classes=labels)
-    weighed = Classifier(loss="squared", ridge=0.1, class_weight={"no": 3.0})
+    weighed = Classifier(loss="squared", l2_regularization=0.1, class_weight={"no": 3.0})
     assert_same(streamed(weighed, X, LABELS, [50], classes=labels), clone(weighed).fit(X, LABELS))
 
 
 def test_a_class_that_never_comes_has_no_chance():
-    model = Classifier(loss="squared", ridge=0.1).partial_fit(
+    model = Classifier(loss="squared", l2_regularization=0.1).partial_fit(
         X, LABELS, classes=["no", "yes", "perhaps", "never"]
     )
     assert_array_equal(model.predict_proba(X)[:, 0], 0.0)
@@ -204,10 +207,10 @@ def test_rows_of_weight_zero_are_absent_even_alone():
     weight = np.where(np.arange(120) < 40, 0.0, 2.0)
     expected = Regressor(costs=COSTS, random_state=0).fit(X[40:], Y[40:])
     assert_same(streamed(Regressor(costs=COSTS, random_state=0), wild, Y, [40], weight), expected)
-    nothing = Regressor(costs=COSTS, ridge=0.1).partial_fit(X, Y, sample_weight=np.zeros(120))
+    nothing = Regressor(costs=COSTS, l2_regularization=0.1).partial_fit(X, Y, sample_weight=np.zeros(120))
     with pytest.raises(ValueError, match="add rows of positive weight"):
         nothing.predict(X)
-    assert_same(nothing.partial_fit(X, Y), Regressor(costs=COSTS, ridge=0.1).fit(X, Y))
+    assert_same(nothing.partial_fit(X, Y), Regressor(costs=COSTS, l2_regularization=0.1).fit(X, Y))
 
 
 @pytest.mark.parametrize(
@@ -223,7 +226,7 @@ def test_where_moments_do_not_suffice_there_is_no_partial_fit_and_it_says_why(mo
     with pytest.raises(ValueError, match="second moments suffice for squared loss"):
         model.fit_chunks([(X, y)])
     with pytest.raises(ValueError, match="second moments suffice for squared loss"):
-        model.set_params(ridge=0.1).fit_moments(np.eye(2), [0.1, 0.2])
+        model.set_params(l2_regularization=0.1).fit_moments(np.eye(2), [0.1, 0.2])
 
 
 def test_prices_that_do_not_fit_are_refused_with_the_first_rows():
@@ -240,14 +243,14 @@ def test_any_iterable_of_chunks_will_do():
     model = Regressor(costs=COSTS, random_state=0).fit_chunks(parts)
     assert_same(model, whole)
     assert "_stream" not in model.__dict__  # moments are not kept
-    labelled = Classifier(costs=COSTS, loss="squared", ridge=0.1).fit_chunks(
+    labelled = Classifier(costs=COSTS, loss="squared", l2_regularization=0.1).fit_chunks(
         [(X[:50], LABELS[:50]), (X[50:], LABELS[50:])], classes=["no", "perhaps", "yes"]
     )
-    assert_same(labelled, Classifier(costs=COSTS, loss="squared", ridge=0.1).fit(X, LABELS))
+    assert_same(labelled, Classifier(costs=COSTS, loss="squared", l2_regularization=0.1).fit(X, LABELS))
 
 
 def test_chunks_that_fail_leave_the_model_as_it_was():
-    model = Regressor(costs=COSTS, ridge=0.1).fit(X, Y)
+    model = Regressor(costs=COSTS, l2_regularization=0.1).fit(X, Y)
     before = dict(model.__dict__)
 
     def failing():
@@ -304,13 +307,13 @@ def test_a_parquet_file_or_a_folder_of_them_is_read_in_chunks(in_folder, tmp_pat
 
 def test_labels_of_a_parquet_file_are_found_in_a_first_pass(tmp_path):
     path = parquet(tmp_path / "rows.parquet", FRAME.drop(columns=["y", "w"]), row_group_size=11)
-    model = Classifier(costs=NAMED, loss="squared", ridge=0.1).fit_chunks(path, target="label")
+    model = Classifier(costs=NAMED, loss="squared", l2_regularization=0.1).fit_chunks(path, target="label")
     assert_same(
         model,
-        Classifier(costs=NAMED, loss="squared", ridge=0.1).fit(features(FRAME), LABELS),
+        Classifier(costs=NAMED, loss="squared", l2_regularization=0.1).fit(features(FRAME), LABELS),
         features(FRAME),
     )
-    given_classes = Classifier(costs=NAMED, loss="squared", ridge=0.1).fit_chunks(
+    given_classes = Classifier(costs=NAMED, loss="squared", l2_regularization=0.1).fit_chunks(
         path, target="label", classes=["no", "yes", "perhaps", "x"]
     )
     assert given_classes.classes_.tolist() == ["no", "perhaps", "x", "yes"]
@@ -342,14 +345,20 @@ def test_columns_of_a_parquet_file_are_numbers_and_nulls_are_gaps(kind, tmp_path
     y = whole @ np.array([1.0, -2.0, 0.5])
     path = parquet(tmp_path / "rows.parquet", frame.assign(y=y))
     plain = pd.DataFrame(np.where(gap, np.nan, whole.astype(float)), columns=["c0", "c1", "c2"])
-    assert_same(Regressor(ridge=0.1).fit_chunks(path, target="y"), Regressor(ridge=0.1).fit(plain, y), plain)
+    assert_same(
+        Regressor(l2_regularization=0.1).fit_chunks(path, target="y"),
+        Regressor(l2_regularization=0.1).fit(plain, y),
+        plain,
+    )
 
 
 def test_several_targets_of_a_parquet_file(tmp_path):
     path = parquet(tmp_path / "rows.parquet", FRAME.drop(columns=["label"]))
-    model = Regressor(costs=NAMED, ridge=0.1).fit_chunks(path, target=["y", "w"])
+    model = Regressor(costs=NAMED, l2_regularization=0.1).fit_chunks(path, target=["y", "w"])
     assert_same(
-        model, Regressor(costs=NAMED, ridge=0.1).fit(features(FRAME), FRAME[["y", "w"]]), features(FRAME)
+        model,
+        Regressor(costs=NAMED, l2_regularization=0.1).fit(features(FRAME), FRAME[["y", "w"]]),
+        features(FRAME),
     )
 
 
@@ -365,18 +374,18 @@ def test_several_targets_of_a_parquet_file(tmp_path):
 def test_a_parquet_file_that_does_not_fit_is_refused(options, message, tmp_path):
     path = parquet(tmp_path / "rows.parquet", FRAME)
     with pytest.raises(ValueError, match=message):
-        Regressor(ridge=0.1).fit_chunks(path, **options)
+        Regressor(l2_regularization=0.1).fit_chunks(path, **options)
 
 
 def test_nulls_in_the_target_and_files_that_are_not_there_are_refused(tmp_path):
     frame = features(FRAME).assign(y=np.where(Y > 0, Y, np.nan))
     with pytest.raises(ValueError, match="y contains NaN"):
-        Regressor(ridge=0.1).fit_chunks(parquet(tmp_path / "rows.parquet", frame), target="y")
+        Regressor(l2_regularization=0.1).fit_chunks(parquet(tmp_path / "rows.parquet", frame), target="y")
     with pytest.raises(FileNotFoundError):
-        Regressor(ridge=0.1).fit_chunks(tmp_path / "nowhere.parquet", target="y")
+        Regressor(l2_regularization=0.1).fit_chunks(tmp_path / "nowhere.parquet", target="y")
     (tmp_path / "words.parquet").write_text("no table at all")
     with pytest.raises(ValueError, match=re.escape("words.parquet")):
-        Regressor(ridge=0.1).fit_chunks(tmp_path / "words.parquet", target="y")
+        Regressor(l2_regularization=0.1).fit_chunks(tmp_path / "words.parquet", target="y")
 
 
 # ---------------------------------------------------------------------- fit_moments
@@ -387,28 +396,28 @@ def test_moments_of_the_rows_give_the_model_of_the_rows(n_targets):
     X, y, _ = random_problem(np.random.default_rng(4), [2, 1, 3, 2], k=n_targets)
     C = np.cov(X.T, bias=True)
     V = (X - X.mean(axis=0)).T @ (y - y.mean(axis=0)) / len(X)
-    model = Regressor(costs=COSTS, ridge=0.1).fit_moments(
+    model = Regressor(costs=COSTS, l2_regularization=0.1).fit_moments(
         C, V, mean=X.mean(axis=0), target_mean=y.mean(axis=0), target_variance=y.var(axis=0)
     )
-    assert_same(model, Regressor(costs=COSTS, ridge=0.1).fit(X, y), X)
+    assert_same(model, Regressor(costs=COSTS, l2_regularization=0.1).fit(X, y), X)
     assert model.n_features_in_ == 8
 
 
 def test_moments_of_a_classifier_have_a_target_per_class():
     indicators = (LABELS[:, None] == np.unique(LABELS)).astype(float)
     C, V = np.cov(X.T, bias=True), (X - X.mean(axis=0)).T @ indicators / len(X)
-    model = Classifier(costs=COSTS, loss="squared", ridge=0.1).fit_moments(
+    model = Classifier(costs=COSTS, loss="squared", l2_regularization=0.1).fit_moments(
         C, V, mean=X.mean(axis=0), target_mean=indicators.mean(axis=0), target_variance=indicators.var(axis=0)
     )
-    expected = Classifier(costs=COSTS, loss="squared", ridge=0.1).fit(X, LABELS)
+    expected = Classifier(costs=COSTS, loss="squared", l2_regularization=0.1).fit(X, LABELS)
     assert_allclose(model.predict_proba(X), expected.predict_proba(X), rtol=1e-9)
     assert model.classes_.tolist() == [0, 1, 2]
     with pytest.raises(ValueError, match="one target per class"):
-        Classifier(loss="squared", ridge=0.1).fit_moments(C, V[:, 0], target_variance=0.25)
+        Classifier(loss="squared", l2_regularization=0.1).fit_moments(C, V[:, 0], target_variance=0.25)
 
 
 def test_moments_may_name_their_columns_and_hold_a_constant_one():
-    model = Regressor(costs={"a": 1.0, "b": 2.0, "c": 0.0}, ridge=0.1).fit_moments(
+    model = Regressor(costs={"a": 1.0, "b": 2.0, "c": 0.0}, l2_regularization=0.1).fit_moments(
         np.diag([1.0, 4.0, 0.0]), [0.5, 1.0, 0.0], feature_names=["b", "c", "a"]
     )
     assert sorted(model.order_) == ["a", "b", "c"]
@@ -418,7 +427,7 @@ def test_moments_may_name_their_columns_and_hold_a_constant_one():
 
 
 def test_moments_that_do_not_fit_are_refused_and_leave_the_model_as_it_was():
-    model = Regressor(ridge=0.1).fit(X, Y)
+    model = Regressor(l2_regularization=0.1).fit(X, Y)
     before = dict(model.__dict__)
     for call, message in (
         (lambda: model.fit_moments(np.eye(2), [0.1, 0.2, 0.3]), "symmetric with a row per column"),
@@ -428,5 +437,5 @@ def test_moments_that_do_not_fit_are_refused_and_leave_the_model_as_it_was():
         with pytest.raises(ValueError, match=message):
             call()
         assert model.__dict__ == before
-    with pytest.raises(ValueError, match="no rows to choose a ridge on"):
+    with pytest.raises(ValueError, match="no rows to choose l2_regularization on"):
         Regressor().fit_moments(np.eye(2), [0.1, 0.2])

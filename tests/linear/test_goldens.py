@@ -65,7 +65,7 @@ E1 = {
 def fitted(kind, C, v, power=1.0, **settings):
     """A regressor from moments, or from rows with these moments; and the rows."""
     X, y = rows_with_moments(C, v, power, n=40)
-    model = at.GroupPursuitRegressor(**{"ridge": 0.0, **settings})
+    model = at.GroupPursuitRegressor(**{"l2_regularization": 0.0, **settings})
     if kind == "moments":
         return model.fit_moments(C, v, target_variance=power), X, y
     return model.fit(X, y), X, y
@@ -220,9 +220,9 @@ G6_SUM = np.eye(12), np.full(12, 0.5), {"A": list(range(9)), "B": [9, 10, 11]}
 G6_SUM[0][:9, :9] = 1.0
 
 
-def scores_of(C, v, groups, ridge, whitened, criterion):
+def scores_of(C, v, groups, l2_regularization, whitened, criterion):
     start = np.cumsum([0, *(len(columns) for columns in groups.values())])
-    problem = GroupedProblem.from_moments(C, v[:, None], start, ridge, whitened=whitened)
+    problem = GroupedProblem.from_moments(C, v[:, None], start, l2_regularization, whitened=whitened)
     return PursuitOracle(problem, criterion).gains(np.arange(len(groups)))
 
 
@@ -247,14 +247,14 @@ def test_g6_the_sum_of_squared_correlations_picks_the_wrong_group(kind):
     assert_allclose(2 * scores_of(C, v, groups, 1e-3, False, "norm"), [2.25, 0.75])
     assert_allclose(2 * scores_of(C, v, groups, 1e-3, False, "omp"), [0.24997, 0.74925], atol=5e-6)
     assert_allclose(scores_of(C, v, groups, 1e-3, False, "forward"), [0.12499, 0.37463], atol=5e-6)
-    wrong, *_ = fitted(kind, C, v, costs=costs, ridge=1e-3, whiten=False)
-    right, *_ = fitted(kind, C, v, costs=costs, ridge=1e-3, whiten="criterion")
+    wrong, *_ = fitted(kind, C, v, costs=costs, l2_regularization=1e-3, whiten=False)
+    right, *_ = fitted(kind, C, v, costs=costs, l2_regularization=1e-3, whiten="criterion")
     assert wrong.order_ == ["A", "B"]
     assert right.order_ == ["B", "A"]
     assert_allclose(wrong.certificate_.selection.values[0], 0.12499, atol=5e-6)
     assert_allclose(right.certificate_.selection.values[0], 0.37463, atol=5e-6)
     white, *_ = fitted(
-        kind, C, v, costs=costs, ridge=1e-3
+        kind, C, v, costs=costs, l2_regularization=1e-3
     )  # ridge on whitened weights: one direction of nine
     assert white.order_ == ["B", "A"]
     assert_allclose(white.certificate_.selection.values, [0.75 / 2.002, 1.0 / 2.002])

@@ -34,7 +34,9 @@ LABELS = np.array(["no", "yes"])[(np.median(Y) < Y).astype(int)]
     ids=["float32", "DataFrame", "lists", "objects", "Fortran", "strided", "big-endian"],
 )
 @pytest.mark.parametrize(
-    "model", [Regressor(costs=COSTS, ridge=0.01), Classifier(costs=COSTS, ridge=0.01)], ids=["R", "C"]
+    "model",
+    [Regressor(costs=COSTS, l2_regularization=0.01), Classifier(costs=COSTS, l2_regularization=0.01)],
+    ids=["R", "C"],
 )
 def test_the_form_of_the_table_does_not_matter(table, model):
     y = Y if isinstance(model, Regressor) else LABELS
@@ -49,7 +51,7 @@ def test_the_form_of_the_table_does_not_matter(table, model):
 def test_narrow_types_are_numbers(dtype):
     table = np.random.default_rng(0).integers(0, 2 if dtype is bool else 9, size=(60, 4)).astype(dtype)
     y = table @ np.array([1.0, -2.0, 0.5, 3.0])
-    model = Regressor(ridge=0.0).fit(table, y)
+    model = Regressor(l2_regularization=0.0).fit(table, y)
     assert_allclose(model.predict(table), y, atol=1e-10)
     assert_allclose(model.predict(table.astype(float)), y, atol=1e-10)
 
@@ -57,7 +59,7 @@ def test_narrow_types_are_numbers(dtype):
 def test_names_of_columns_are_kept_and_asked_for():
     frame = pd.DataFrame(X[:, :3], columns=["age", "dose", "site"])
     costs = {"age": 1.0, "site": 2.0, "dose": 0.5}
-    model = Regressor(costs=costs, ridge=0.01).fit(frame, pd.Series(Y))
+    model = Regressor(costs=costs, l2_regularization=0.01).fit(frame, pd.Series(Y))
     assert sorted(model.order_) == ["age", "dose", "site"]
     assert model.feature_names_in_.tolist() == ["age", "dose", "site"]
     assert_array_equal(model.predict(frame[["dose", "age", "site"]]), model.predict(frame))
@@ -69,7 +71,10 @@ def test_a_missing_value_counts_as_the_mean_in_training_and_after():
     random = np.random.default_rng(0)
     gaps = np.where(random.random(X.shape) < 0.2, np.nan, X)
     filled = np.where(np.isnan(gaps), np.nanmean(gaps, axis=0), gaps)
-    for model in (Regressor(costs=COSTS, ridge=0.1), Regressor(costs=COSTS, loss="huber", ridge=0.1)):
+    for model in (
+        Regressor(costs=COSTS, l2_regularization=0.1),
+        Regressor(costs=COSTS, loss="huber", l2_regularization=0.1),
+    ):
         with_gaps, without = clone(model).fit(gaps, Y), clone(model).fit(filled, Y)
         assert with_gaps.order_ == without.order_
         assert_allclose(with_gaps.predict(gaps), without.predict(filled), rtol=1e-7)
@@ -77,10 +82,10 @@ def test_a_missing_value_counts_as_the_mean_in_training_and_after():
 
 
 ROBUST = [
-    Regressor(ridge=0.0),
+    Regressor(l2_regularization=0.0),
     Regressor(random_state=0),
-    Regressor(loss="huber", ridge=0.1),
-    Regressor(selection="forward", whiten=False, ridge=0.0),
+    Regressor(loss="huber", l2_regularization=0.1),
+    Regressor(selection="forward", whiten=False, l2_regularization=0.0),
 ]
 robust = pytest.mark.parametrize("model", ROBUST, ids=["exact", "auto", "huber", "forward"])
 
@@ -126,13 +131,13 @@ def test_more_columns_than_rows_and_columns_that_repeat_each_other(model):
     assert np.isfinite(fitted.predict(wide)).all()
     scores = [fitted.score(wide, Y[:6], budget=b) for b in fitted.stage_costs_]
     assert (np.diff(scores) > -0.05).all()
-    if model.ridge == 0.0:
+    if model.l2_regularization == 0.0:
         assert scores[-1] == pytest.approx(1.0)
 
 
 def test_columns_repeated_across_groups_are_paid_for_and_gain_nothing():
     twice = np.column_stack([X[:, :3], X[:, :3]])
-    model = Regressor(ridge=0.0, selection="forward").fit(twice, Y)
+    model = Regressor(l2_regularization=0.0, selection="forward").fit(twice, Y)
     assert {name[1] for name in model.order_[:3]} | {"3", "4", "5"} == {"0", "1", "2", "3", "4", "5"}
     values = model.certificate_.selection.values
     assert_allclose(values[3:], values[2], rtol=1e-10)
@@ -141,13 +146,13 @@ def test_columns_repeated_across_groups_are_paid_for_and_gain_nothing():
 
 @pytest.mark.parametrize("scale", [1e-120, 1e-9, 1e9, 1e120])
 def test_units_of_any_size(scale):
-    model = Regressor(costs=COSTS, ridge=0.1).fit(X, Y)
-    other = Regressor(costs=COSTS, ridge=0.1).fit(scale * X, Y / scale)
+    model = Regressor(costs=COSTS, l2_regularization=0.1).fit(X, Y)
+    other = Regressor(costs=COSTS, l2_regularization=0.1).fit(scale * X, Y / scale)
     assert other.order_ == model.order_
     assert_allclose(other.predict(scale * X) * scale, model.predict(X), rtol=1e-9)
-    log = Classifier(costs=COSTS, ridge=0.1).fit(X, LABELS)
+    log = Classifier(costs=COSTS, l2_regularization=0.1).fit(X, LABELS)
     assert_allclose(
-        Classifier(costs=COSTS, ridge=0.1).fit(scale * X, LABELS).predict_proba(scale * X),
+        Classifier(costs=COSTS, l2_regularization=0.1).fit(scale * X, LABELS).predict_proba(scale * X),
         log.predict_proba(X),
         rtol=1e-5,
     )
@@ -156,9 +161,9 @@ def test_units_of_any_size(scale):
 @pytest.mark.parametrize(
     "model",
     [
-        Regressor(costs=COSTS, ridge=0.1),
-        Regressor(costs=COSTS, ridge=0.1, loss="huber"),
-        Classifier(costs=COSTS, ridge=0.1),
+        Regressor(costs=COSTS, l2_regularization=0.1),
+        Regressor(costs=COSTS, l2_regularization=0.1, loss="huber"),
+        Classifier(costs=COSTS, l2_regularization=0.1),
     ],
     ids=["squared", "huber", "log"],
 )
@@ -178,7 +183,10 @@ def test_inputs_are_left_as_they_were():
     table, target, weight = X.copy(), Y.copy(), np.ones(40)
     table[3, 2] = np.nan
     before = [a.copy() for a in (table, target, weight)]
-    for model in (Regressor(costs=COSTS, random_state=0), Regressor(costs=COSTS, loss="huber", ridge=0.1)):
+    for model in (
+        Regressor(costs=COSTS, random_state=0),
+        Regressor(costs=COSTS, loss="huber", l2_regularization=0.1),
+    ):
         model.fit(table, target, weight).predict(table)
         for array, was in zip((table, target, weight), before, strict=True):
             assert_array_equal(array, was)
@@ -193,7 +201,7 @@ def test_prices_with_steps_requirements_and_free_groups_are_charged_exactly():
         groups={"draw": [], "a": [0, 1], "b": [2], "free": [3, 4, 5, 6, 7]},
         requires={"a": ["draw"], "b": ["draw"]},
     )
-    model = Regressor(costs=costs, ridge=0.01).fit(X, Y)
+    model = Regressor(costs=costs, l2_regularization=0.01).fit(X, Y)
     assert model.order_[0] == "free"
     assert model.stage_costs_[0] == 0.0
     assert set(model.order_) == {"draw", "a", "b", "free"}
@@ -218,8 +226,8 @@ def test_a_price_list_that_does_not_fit_is_refused_before_any_work():
         ({"selection": "best"}, "'selection' parameter"),
         ({"whiten": True}, "'whiten' parameter"),
         ({"schedule": "tripling"}, "'schedule' parameter"),
-        ({"ridge": -1.0}, "'ridge' parameter"),
-        ({"ridge": "much"}, "'ridge' parameter"),
+        ({"l2_regularization": -1.0}, "'l2_regularization' parameter"),
+        ({"l2_regularization": "much"}, "'l2_regularization' parameter"),
         ({"c_min": 0.0}, "'c_min' parameter"),
         ({"norm_bound": 0.0}, "'norm_bound' parameter"),
         ({"validation_fraction": 1.0}, "'validation_fraction' parameter"),
@@ -235,14 +243,14 @@ def test_a_price_list_that_does_not_fit_is_refused_before_any_work():
 )
 def test_a_setting_that_makes_no_sense_is_named(settings, message):
     with pytest.raises(ValueError, match=message):
-        Regressor(costs=COSTS, **{"ridge": 0.1, **settings}).fit(X, Y)
+        Regressor(costs=COSTS, **{"l2_regularization": 0.1, **settings}).fit(X, Y)
 
 
 def test_a_loss_for_regressors_is_refused_by_a_classifier():
     with pytest.raises(ValueError, match="for regressors; use GroupPursuitRegressor"):
-        Classifier(loss="poisson", ridge=0.1).fit(X, LABELS)
+        Classifier(loss="poisson", l2_regularization=0.1).fit(X, LABELS)
     with pytest.raises(ValueError, match="for two classes, but there are 4"):
-        Classifier(loss="logistic", ridge=0.1).fit(X, np.arange(40) % 4)
+        Classifier(loss="logistic", l2_regularization=0.1).fit(X, np.arange(40) % 4)
 
 
 @pytest.mark.parametrize("loss", ["squared", "huber"])
@@ -276,7 +284,7 @@ def test_a_loss_for_regressors_is_refused_by_a_classifier():
 def test_a_table_that_makes_no_sense_is_refused_and_the_model_stays_as_it_was(
     table, target, weight, message, loss
 ):
-    model = Regressor(costs=COSTS, ridge=0.1, loss=loss).fit(X, Y)
+    model = Regressor(costs=COSTS, l2_regularization=0.1, loss=loss).fit(X, Y)
     before = model.predict(X), dict(model.__dict__)
     with np.errstate(all="ignore"), pytest.raises(ValueError, match=message):
         model.fit(table, target, weight)
@@ -285,7 +293,7 @@ def test_a_table_that_makes_no_sense_is_refused_and_the_model_stays_as_it_was(
 
 
 def test_a_failed_fit_leaves_a_classifier_as_it_was():
-    model = Classifier(costs=COSTS, ridge=0.1).fit(X, LABELS)
+    model = Classifier(costs=COSTS, l2_regularization=0.1).fit(X, LABELS)
     before = dict(model.__dict__)
     with pytest.raises(ValueError, match="needs at least 2 classes"):
         model.fit(X, np.full(40, "same"))
@@ -298,7 +306,7 @@ def test_a_failed_fit_leaves_a_classifier_as_it_was():
 
 def test_before_fit_there_is_nothing_to_ask():
     model = Regressor()
-    for name in ("plan_", "order_", "stage_costs_", "certificate_", "ridges_", "costs_"):
+    for name in ("plan_", "order_", "stage_costs_", "certificate_", "l2_regularization_", "costs_"):
         assert not hasattr(model, name)
     with pytest.raises(NotFittedError):
         model.predict(X)

@@ -40,7 +40,7 @@ def columns_of(model, n_stages):
 @given(seeds, st.sampled_from(["omp", "forward", "single"]), st.sampled_from(["data", "criterion", False]))
 def test_without_ridge_every_stage_is_least_squares_on_the_raw_columns(seed, selection, whiten):
     X, y, costs = priced_problem(seed, k=1)
-    model = Regressor(costs=costs, selection=selection, whiten=whiten, ridge=0.0).fit(X, y)
+    model = Regressor(costs=costs, selection=selection, whiten=whiten, l2_regularization=0.0).fit(X, y)
     new = 3.0 * np.random.default_rng(seed).normal(size=(5, 8))
     for t, answer in enumerate(model.stages(new)):
         expected = plain_answers(X, y, columns_of(model, t), new)
@@ -48,18 +48,18 @@ def test_without_ridge_every_stage_is_least_squares_on_the_raw_columns(seed, sel
 
 
 def test_with_ridge_on_standardised_columns_the_last_stage_is_ridge_regression():
-    for ridge in (1e-3, 0.1, 2.0):
-        model = Regressor(costs=COSTS, whiten="criterion", ridge=ridge).fit(X, Y)
-        peer = make_pipeline(StandardScaler(), Ridge(alpha=ridge * len(X))).fit(X, Y)
+    for l2_regularization in (1e-3, 0.1, 2.0):
+        model = Regressor(costs=COSTS, whiten="criterion", l2_regularization=l2_regularization).fit(X, Y)
+        peer = make_pipeline(StandardScaler(), Ridge(alpha=l2_regularization * len(X))).fit(X, Y)
         assert_allclose(model.predict(X), peer.predict(X), rtol=1e-10)
 
 
 def test_l11_a_budget_buys_its_prefix_and_nothing_buys_the_mean():
-    model = Regressor(costs=COSTS, ridge=0.01).fit(X, Y)
+    model = Regressor(costs=COSTS, l2_regularization=0.01).fit(X, Y)
     first = model.stage_costs_[0]
     assert_array_equal(model.predict(X, budget=0.0), np.full(len(X), Y.mean()))
     assert_array_equal(model.predict(X, budget=first * (1 - 1e-12)), np.full(len(X), Y.mean()))
-    rows = Rows(X, Y, list(COSTS.groups.values()), ridge=0.01)
+    rows = Rows(X, Y, list(COSTS.groups.values()), l2_regularization=0.01)
     order = [COSTS.names.index(name) for name in model.order_]
     for t, cost in enumerate(model.stage_costs_):
         later = model.stage_costs_[t + 1] if t + 1 < len(order) else np.inf
@@ -72,15 +72,19 @@ def test_l11_a_budget_buys_its_prefix_and_nothing_buys_the_mean():
 @given(
     seed=seeds,
     selection=st.sampled_from(["omp", "forward", "single", "forward_single"]),
-    ridge=st.sampled_from([0.0, 0.1]),
+    l2_regularization=st.sampled_from([0.0, 0.1]),
     n_targets=st.integers(1, 2),
 )
-def test_l12_squared_loss_by_refits_on_the_data_is_the_linear_code(seed, selection, ridge, n_targets):
+def test_l12_squared_loss_by_refits_on_the_data_is_the_linear_code(
+    seed, selection, l2_regularization, n_targets
+):
     """A Loss object goes the way of all smooth losses; its name goes through moments. Targets have variance 1."""
     X, y, costs = priced_problem(seed, k=n_targets)
     y = 5.0 + (y - y.mean(axis=0)) / y.std(axis=0)
-    settings = {"costs": costs, "selection": selection, "ridge": ridge}
-    if selection.endswith("single") and ridge:  # by columns as they are; their ridge is on those too
+    settings = {"costs": costs, "selection": selection, "l2_regularization": l2_regularization}
+    if (
+        selection.endswith("single") and l2_regularization
+    ):  # by columns as they are; their ridge is on those too
         settings["whiten"] = "criterion"
     fast = Regressor(**settings).fit(X, y)
     slow = Regressor(**settings, loss=training_loss("squared")).fit(X, y)
@@ -94,25 +98,27 @@ def test_l12_squared_loss_by_refits_on_the_data_is_the_linear_code(seed, selecti
 
 
 def test_without_intercept_the_answer_before_the_first_purchase_is_zero():
-    model = Regressor(costs=COSTS, fit_intercept=False, ridge=0.01).fit(X, Y)
+    model = Regressor(costs=COSTS, fit_intercept=False, l2_regularization=0.01).fit(X, Y)
     assert_array_equal(model.predict(X, budget=0.0), 0.0)
     assert model.plan_.base == [0.0]
 
 
 def test_several_targets_are_answered_together():
     X, Y, costs = priced_problem(3, k=3)
-    model = Regressor(costs=costs, ridge=0.0).fit(X, Y)
+    model = Regressor(costs=costs, l2_regularization=0.0).fit(X, Y)
     assert model.predict(X).shape == (40, 3)
     assert_allclose(model.predict(X), LinearRegression().fit(X, Y).predict(X), rtol=1e-8)
     assert_allclose(model.predict(X, budget=0.0), np.tile(Y.mean(axis=0), (40, 1)))
     assert model.predict_one(X[0]).shape == (3,)
-    one = Regressor(costs=costs, ridge=0.0).fit(X, Y[:, :1])
-    assert_array_equal(one.predict(X), Regressor(costs=costs, ridge=0.0).fit(X, Y[:, 0]).predict(X))
+    one = Regressor(costs=costs, l2_regularization=0.0).fit(X, Y[:, :1])
+    assert_array_equal(
+        one.predict(X), Regressor(costs=costs, l2_regularization=0.0).fit(X, Y[:, 0]).predict(X)
+    )
 
 
 def test_a_classifier_by_least_squares_fits_the_indicators():
     indicators = (LABELS[:, None] == np.array(["no", "yes"])).astype(float)
-    model = Classifier(costs=COSTS, loss="squared", ridge=0.0).fit(X, LABELS)
+    model = Classifier(costs=COSTS, loss="squared", l2_regularization=0.0).fit(X, LABELS)
     peer = LinearRegression().fit(X, indicators)
     assert_allclose(model.answer(X).scores, peer.predict(X), atol=1e-10)
     assert_array_equal(model.predict(X), np.array(["no", "yes"])[peer.predict(X).argmax(axis=1)])
@@ -129,7 +135,7 @@ def test_labels_of_any_kind_come_back(loss, labels):
     at_class = random.integers(len(labels), size=80)
     X = random.normal(size=(80, 3)) + 2.0 * np.eye(max(3, len(labels)))[at_class][:, :3]
     y = np.array(labels)[at_class]
-    model = Classifier(loss=loss, ridge=0.01).fit(X, y)
+    model = Classifier(loss=loss, l2_regularization=0.01).fit(X, y)
     assert_array_equal(model.classes_, np.unique(y))
     assert model.predict(X).dtype == y.dtype
     assert model.score(X, y) > 0.55
@@ -141,7 +147,7 @@ def test_labels_of_any_kind_come_back(loss, labels):
 
 def test_one_row_at_a_time_and_lazily():
     """Groups are asked for in the learned order, and only as far as the budget goes."""
-    model = Regressor(costs=COSTS, ridge=0.01).fit(X, Y)
+    model = Regressor(costs=COSTS, l2_regularization=0.01).fit(X, Y)
     asked = []
 
     def extractor(name):
@@ -167,10 +173,10 @@ def test_one_row_at_a_time_and_lazily():
     "model",
     [
         Regressor(costs=COSTS, random_state=0),
-        Regressor(costs=COSTS, loss="huber", ridge=0.1),
-        Classifier(costs=COSTS, ridge=0.1),
-        Classifier(costs=COSTS, loss="squared", ridge=0.1, schedule="doubling"),
-        Regressor(costs=COSTS, selection="lasso", ridge=0.1),
+        Regressor(costs=COSTS, loss="huber", l2_regularization=0.1),
+        Classifier(costs=COSTS, l2_regularization=0.1),
+        Classifier(costs=COSTS, loss="squared", l2_regularization=0.1, schedule="doubling"),
+        Regressor(costs=COSTS, selection="lasso", l2_regularization=0.1),
     ],
     ids=["auto", "huber", "log", "squared", "lasso"],
 )
@@ -184,7 +190,7 @@ def test_pickled_copied_cloned_saved(model, tmp_path):
         for a, b in zip(other.stages(X), model.stages(X), strict=True):
             assert a.scores.tobytes() == b.scores.tobytes()
         assert other.order_ == model.order_
-        assert_array_equal(other.ridges_, model.ridges_)
+        assert_array_equal(other.l2_regularization_, model.l2_regularization_)
         assert other.costs_ == model.costs_
         assert other.certificate_.summary() == model.certificate_.summary()
         assert_array_equal(other.plan_.quality, model.plan_.quality)
@@ -196,14 +202,14 @@ def test_pickled_copied_cloned_saved(model, tmp_path):
 
 
 def test_a_loss_of_ones_own_is_kept_as_text_in_a_file(tmp_path):
-    model = Regressor(costs=COSTS, loss=at.losses.huber(0.5), ridge=0.1).fit(X, Y)
+    model = Regressor(costs=COSTS, loss=at.losses.huber(0.5), l2_regularization=0.1).fit(X, Y)
     model.save(tmp_path / "model.anytime")
     again = at.load(tmp_path / "model.anytime")
     assert_array_equal(again.predict(X), model.predict(X))
 
 
 def test_truncated_models_and_searches():
-    model = Regressor(costs=COSTS, ridge=0.1).fit(X, Y)
+    model = Regressor(costs=COSTS, l2_regularization=0.1).fit(X, Y)
     small = model.truncate(model.stage_costs_[1])
     assert small.n_stages_ == 2
     assert_array_equal(small.predict(X), model.predict(X, budget=model.stage_costs_[1]))
@@ -211,14 +217,14 @@ def test_truncated_models_and_searches():
     assert_array_equal(nothing.predict(X), np.full(40, Y.mean()))
     search = GridSearchCV(
         Regressor(costs=COSTS),
-        {"ridge": [1e-3, 10.0], "selection": ["omp", "forward"]},
+        {"l2_regularization": [1e-3, 10.0], "selection": ["omp", "forward"]},
         scoring=at.budget_scorer(3.0),
     )
-    assert search.fit(X, Y).best_params_["ridge"] == 1e-3
+    assert search.fit(X, Y).best_params_["l2_regularization"] == 1e-3
 
 
 def test_fitting_again_forgets_what_was():
-    model = Regressor(selection="lasso", ridge=0.1).fit(X, Y)
+    model = Regressor(selection="lasso", l2_regularization=0.1).fit(X, Y)
     assert model.kkt_residual_ >= 0
     model.set_params(selection="omp").fit(X[:, :3], Y)
     assert model.n_features_in_ == 3
@@ -244,21 +250,25 @@ def test_each_prefix_has_the_ridge_of_least_held_out_loss_and_the_best_prefix_is
     held = held_out_rows(seed, 150)
     assert held.sum() >= 10
     groups = list(costs.groups.values())
-    first = Regressor(costs=costs, whiten=whiten, ridge=order_ridge(8, (~held).sum())).fit(X[~held], y[~held])
+    first = Regressor(costs=costs, whiten=whiten, l2_regularization=order_ridge(8, (~held).sum())).fit(
+        X[~held], y[~held]
+    )
     order = [costs.names.index(name) for name in first.order_]
     ridges = np.array(sorted([*RIDGES, order_ridge(8, (~held).sum())]))
     losses = np.empty((ridges.size, 4))
-    for r, ridge in enumerate(ridges):
-        rows = Rows(X[~held], y[~held], groups, ridge=ridge, whiten=whiten)
+    for r, l2_regularization in enumerate(ridges):
+        rows = Rows(X[~held], y[~held], groups, l2_regularization=l2_regularization, whiten=whiten)
         answers = [rows.answers(order[: t + 1], X[held])[:, 0] for t in range(4)]
         losses[r] = [0.5 * np.mean((answer - y[held]) ** 2) for answer in answers]
     n_stages = int(losses.min(axis=0).argmin()) + 1
     assert model.order_ == first.order_[:n_stages]
-    assert_array_equal(model.ridges_, ridges[losses.argmin(axis=0)[:n_stages]])
+    assert_array_equal(model.l2_regularization_, ridges[losses.argmin(axis=0)[:n_stages]])
     before = 0.5 * np.mean((y[~held].mean() - y[held]) ** 2)
     assert_allclose(-model.plan_.quality, [before, *losses.min(axis=0)[:n_stages]], rtol=1e-8)
     for t, answer in enumerate(model.stages(X)):
-        rows = Rows(X, y, groups, ridge=model.ridges_[t - 1] if t else 0.0, whiten=whiten)
+        rows = Rows(
+            X, y, groups, l2_regularization=model.l2_regularization_[t - 1] if t else 0.0, whiten=whiten
+        )
         assert_allclose(answer.scores, rows.answers(order[:t], X), rtol=1e-7)
     assert_array_equal(model.certificate_.selection.order, order[:n_stages])  # it ends with the model
 
@@ -275,19 +285,23 @@ def test_noise_ends_a_sequence_early_and_many_columns_for_few_rows_ask_for_more_
         for seed in range(8):
             wide = random.normal(size=(n, 120))
             model = Regressor(random_state=seed).fit(wide, wide @ weights + 10 * random.normal(size=n))
-            ridges.append(model.ridges_[-1])
+            ridges.append(model.l2_regularization_[-1])
         last[n] = np.exp(np.mean(np.log(ridges)))
     assert last[150] > 3 * last[3000]
 
 
 def test_a_number_is_the_ridge_of_every_prefix():
-    assert_array_equal(Regressor(costs=COSTS, ridge=0.25).fit(X, Y).ridges_, np.full(4, 0.25))
-    assert_array_equal(Classifier(costs=COSTS, ridge=0.25).fit(X, LABELS).ridges_, np.full(4, 0.25))
+    assert_array_equal(
+        Regressor(costs=COSTS, l2_regularization=0.25).fit(X, Y).l2_regularization_, np.full(4, 0.25)
+    )
+    assert_array_equal(
+        Classifier(costs=COSTS, l2_regularization=0.25).fit(X, LABELS).l2_regularization_, np.full(4, 0.25)
+    )
 
 
 def test_with_too_few_rows_to_hold_out_a_plain_ridge_is_taken():
-    assert_array_equal(Regressor(random_state=0).fit(X[:30], Y[:30]).ridges_, 1e-3)
-    assert_array_equal(Classifier(random_state=0).fit(X[:30], LABELS[:30]).ridges_, 1e-3)
+    assert_array_equal(Regressor(random_state=0).fit(X[:30], Y[:30]).l2_regularization_, 1e-3)
+    assert_array_equal(Classifier(random_state=0).fit(X[:30], LABELS[:30]).l2_regularization_, 1e-3)
     assert Regressor(random_state=0).fit(X[:30], Y[:30]).plan_.quality is None
 
 
@@ -306,7 +320,7 @@ def test_a_classifier_ends_where_it_does_best_on_held_out_rows():
 def test_progress_is_told_and_an_interrupt_keeps_what_was_bought(capsys, monkeypatch):
     from anytime.linear import smooth
 
-    model = Regressor(costs=COSTS, loss="huber", ridge=0.1, verbose=1).fit(X, Y)
+    model = Regressor(costs=COSTS, loss="huber", l2_regularization=0.1, verbose=1).fit(X, Y)
     told = capsys.readouterr().err
     assert told.count("\n") == 4
     assert f"group 1 of 4: {model.order_[0]!r}, risk lower by" in told
@@ -321,7 +335,7 @@ def test_progress_is_told_and_an_interrupt_keeps_what_was_bought(capsys, monkeyp
 
     monkeypatch.setattr(smooth._Pursuit, "add", interrupted)
     with pytest.warns(UserWarning, match="interrupted: the model has the first 2 of 4 groups"):
-        short = Regressor(costs=COSTS, loss="huber", ridge=0.1).fit(X, Y)
+        short = Regressor(costs=COSTS, loss="huber", l2_regularization=0.1).fit(X, Y)
     assert short.order_ == model.order_[:2]
     assert short.certificate_ is None
     assert_array_equal(short.predict(X), model.predict(X, budget=model.stage_costs_[1]))
@@ -335,16 +349,18 @@ def test_progress_is_told_and_an_interrupt_keeps_what_was_bought(capsys, monkeyp
 
 def test_bounded_weights_stay_within_their_ball_and_have_no_certificate():
     """The ball is that of the weights of standardised columns, for targets in units of their deviation."""
-    model = Regressor(costs=COSTS, norm_bound=0.2, ridge=0.0, whiten="criterion").fit(X, Y)
+    model = Regressor(costs=COSTS, norm_bound=0.2, l2_regularization=0.0, whiten="criterion").fit(X, Y)
     assert model.certificate_ is None
     for t, table in enumerate(model.plan_.blocks[0].coefficients):
         own = X[:, columns_of(model, t + 1)].std(axis=0)
         assert np.linalg.norm(table[:, 0] * own) == pytest.approx(0.2 * Y.std())
-    loose = Regressor(costs=COSTS, norm_bound=1e6, ridge=0.0).fit(X, Y)
+    loose = Regressor(costs=COSTS, norm_bound=1e6, l2_regularization=0.0).fit(X, Y)
     assert_allclose(loose.predict(X), LinearRegression().fit(X, Y).predict(X), rtol=1e-6)
 
 
-@pytest.mark.parametrize("options", [{"norm_bound": 0.5, "ridge": 0.0}, {"loss": "huber", "ridge": 0.01}])
+@pytest.mark.parametrize(
+    "options", [{"norm_bound": 0.5, "l2_regularization": 0.0}, {"loss": "huber", "l2_regularization": 0.01}]
+)
 def test_the_unit_of_the_target_changes_nothing(options):
     """L7 on the paths that go by refits."""
     model = Regressor(costs=COSTS, **options).fit(X, Y)
@@ -354,10 +370,10 @@ def test_the_unit_of_the_target_changes_nothing(options):
 
 
 def test_a_truncated_model_has_the_certificate_of_what_is_left():
-    model = Regressor(ridge=0.01).fit(X, Y)
+    model = Regressor(l2_regularization=0.01).fit(X, Y)
     budget = float(model.stage_costs_[1])
     smaller = model.truncate(budget)
-    assert smaller.ridges_.size == smaller.n_stages_ == 2
+    assert smaller.l2_regularization_.size == smaller.n_stages_ == 2
     certificate = smaller.certificate_
     assert_allclose(certificate.reached(np.inf), model.certificate_.reached(budget))
     assert certificate.ceiling(budget) >= certificate.reached(budget)
@@ -366,11 +382,11 @@ def test_a_truncated_model_has_the_certificate_of_what_is_left():
 @pytest.mark.parametrize("selection", ["lasso", "exhaustive"])
 def test_an_order_of_its_own_does_not_go_with_doubling(selection):
     with pytest.raises(ValueError, match="has an order of its own"):
-        Regressor(selection=selection, schedule="doubling", ridge=0.1, budget=2.0).fit(X, Y)
+        Regressor(selection=selection, schedule="doubling", l2_regularization=0.1, budget=2.0).fit(X, Y)
 
 
 def test_infinite_values_are_refused_by_predictions_too():
-    model = Regressor(costs=COSTS, ridge=0.01).fit(X, Y)
+    model = Regressor(costs=COSTS, l2_regularization=0.01).fit(X, Y)
     strange = X[:3].copy()
     strange[1, 2] = np.inf
     with pytest.raises(ValueError, match="is infinite"):
@@ -381,13 +397,13 @@ def test_missing_labels_are_named():
     labels = np.array(["a", "b"] * (len(X) // 2), dtype=object)
     labels[5] = None
     with pytest.raises(ValueError, match="no label in 1 rows, the first of them row 5"):
-        Classifier(ridge=0.1).fit(X, labels)
+        Classifier(l2_regularization=0.1).fit(X, labels)
 
 
 def test_a_session_ends_where_a_group_cannot_be_had():
     """Every later refit needs the group too: the answer is that of the stage before, and says so."""
     frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
-    model = Regressor(ridge=0.01).fit(frame, Y)
+    model = Regressor(l2_regularization=0.01).fit(frame, Y)
     broken = model.order_[2]
 
     def extractor(name):

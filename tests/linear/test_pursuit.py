@@ -33,7 +33,7 @@ def problem_of(rows):
     S, V = rows.second_moment(Z), rows.second_moment(Z, rows.T)
     power = float(np.trace(rows.second_moment(rows.T)))
     return GroupedProblem.from_moments(
-        S, V, start, rows.ridge, whitened=rows.whiten == "data", power=power
+        S, V, start, rows.l2_regularization, whitened=rows.whiten == "data", power=power
     ), columns
 
 
@@ -54,19 +54,25 @@ def with_repeats(random, X, groups, repeats):
     sizes=group_sizes,
     criterion=st.sampled_from(CRITERIA),
     whiten=st.sampled_from(["data", "criterion"]),
-    ridge=ridges,
+    l2_regularization=ridges,
     n_targets=st.integers(1, 3),
     n_rows=st.sampled_from([3, 30]),
     repeats=st.sampled_from([0, 0, 2]),
     block=st.sampled_from([1, 2, 3, 128]),
 )
 def test_scores_values_and_weights_are_those_of_refits(
-    seed, sizes, criterion, whiten, ridge, n_targets, n_rows, repeats, block
+    seed, sizes, criterion, whiten, l2_regularization, n_targets, n_rows, repeats, block
 ):
     """In any order, with few rows, repeated columns, several targets; small blocks: delayed updates and compaction run."""
     random = np.random.default_rng(seed)
     X, y, groups = random_problem(random, sizes, n=n_rows, k=n_targets)
-    rows = Rows(with_repeats(random, X, groups, repeats), y, groups, ridge=ridge, whiten=whiten)
+    rows = Rows(
+        with_repeats(random, X, groups, repeats),
+        y,
+        groups,
+        l2_regularization=l2_regularization,
+        whiten=whiten,
+    )
     problem, columns = problem_of(rows)
     order = random.permutation(len(groups))
     with pytest.MonkeyPatch.context() as patch:
@@ -90,7 +96,7 @@ def test_scores_values_and_weights_are_those_of_refits(
 def test_many_small_groups_need_many_delayed_updates(seed, block, criterion):
     random = np.random.default_rng(seed)
     X, y, groups = random_problem(random, random.integers(1, 4, 12).tolist(), n=80)
-    rows = Rows(X, y, groups, ridge=0.01)
+    rows = Rows(X, y, groups, l2_regularization=0.01)
     problem, _ = problem_of(rows)
     plain = greedy(PursuitOracle(problem, criterion), np.ones(12))
     with pytest.MonkeyPatch.context() as patch:
@@ -108,14 +114,14 @@ def test_many_small_groups_need_many_delayed_updates(seed, block, criterion):
     seed=seeds,
     selection=st.sampled_from(["omp", "forward", "single", "forward_single", "mp"]),
     whiten=st.sampled_from(["data", "criterion", False]),
-    ridge=ridges,
+    l2_regularization=ridges,
     cost_aware=st.booleans(),
     doubles=st.booleans(),
     gaps=st.booleans(),
     weighted=st.booleans(),
 )
 def test_the_fitted_order_is_the_naive_one(
-    data, seed, selection, whiten, ridge, cost_aware, doubles, gaps, weighted
+    data, seed, selection, whiten, l2_regularization, cost_aware, doubles, gaps, weighted
 ):
     """From rows, with any price list: free groups, steps without columns, requirements; gaps and weights."""
     random = np.random.default_rng(seed)
@@ -125,11 +131,23 @@ def test_the_fitted_order_is_the_naive_one(
         X[random.random(X.shape) < 0.1] = np.nan
     weight = random.choice([0.0, 1.0, 2.5], size=50) if weighted else None
     names = [name for name in costs.names if costs.groups[name]]
-    rows = Rows(X, y, [costs.groups[name] for name in names], ridge=ridge, whiten=whiten, weight=weight)
+    rows = Rows(
+        X,
+        y,
+        [costs.groups[name] for name in names],
+        l2_regularization=l2_regularization,
+        whiten=whiten,
+        weight=weight,
+    )
     c_min = max(costs.price([name]) for name in names)
     schedule = {"schedule": "doubling", "c_min": c_min} if doubles and c_min > 0 else {}
     model = at.GroupPursuitRegressor(
-        costs=costs, selection=selection, whiten=whiten, ridge=ridge, cost_aware=cost_aware, **schedule
+        costs=costs,
+        selection=selection,
+        whiten=whiten,
+        l2_regularization=l2_regularization,
+        cost_aware=cost_aware,
+        **schedule,
     ).fit(X, y, sample_weight=weight)
     criterion = "norm" if selection == "omp" and whiten is False else selection
     expected = sequence(rows, costs, criterion, cost_aware=cost_aware, c_min=c_min if schedule else None)
@@ -177,8 +195,8 @@ def test_scores_are_given_for_the_candidates_asked_for_in_their_order():
 
 
 @given(seeds, ridges, st.sampled_from(["data", "criterion"]), st.sampled_from(CRITERIA))
-def test_several_groups_are_scored_as_if_they_were_one(seed, ridge, whiten, criterion):
-    rows, problem, _ = runs(seed, ridge=ridge, whiten=whiten)
+def test_several_groups_are_scored_as_if_they_were_one(seed, l2_regularization, whiten, criterion):
+    rows, problem, _ = runs(seed, l2_regularization=l2_regularization, whiten=whiten)
     oracle = PursuitOracle(problem, criterion)
     for chosen, together in (([], [0, 2]), ([1], [3, 0]), ([1, 3], [2, 0])):
         for g in chosen[-1:]:
@@ -233,7 +251,7 @@ def test_repeated_columns_are_counted_and_do_no_harm():
     assert_allclose(run.values, [rows.value([0]), 0.5, 0.5])
     model = at.GroupPursuitRegressor(
         costs=at.FeatureCosts({"a": 1.0, "b": 1.0, "c": 1.0}, groups={"a": [0, 1, 2], "b": [3, 5], "c": [4]}),
-        ridge=0.0,
+        l2_regularization=0.0,
         selection="forward",
     ).fit(X, y)
     assert_allclose(model.predict(X), y, atol=1e-10)
@@ -260,8 +278,8 @@ def runs(seed, sizes=(2, 1, 3, 2), **settings):
 
 
 @given(seeds, ridges, st.sampled_from(["data", "criterion"]))
-def test_l1_the_objective_is_that_of_the_residuals_and_never_falls(seed, ridge, whiten):
-    rows, problem, costs = runs(seed, ridge=ridge, whiten=whiten)
+def test_l1_the_objective_is_that_of_the_residuals_and_never_falls(seed, l2_regularization, whiten):
+    rows, problem, costs = runs(seed, l2_regularization=l2_regularization, whiten=whiten)
     for criterion in CRITERIA:
         run = greedy(PursuitOracle(problem, criterion), costs)
         assert (np.diff(run.values, prepend=0.0) >= 0).all()
@@ -269,12 +287,12 @@ def test_l1_the_objective_is_that_of_the_residuals_and_never_falls(seed, ridge, 
             columns = rows.fitted_columns(run.order[: t + 1])
             w = rows.solved(columns)[0]
             explicit = 0.5 * (np.sum(rows.T**2) - np.sum((rows.T - columns @ w) ** 2)) / len(rows.T)
-            assert value == pytest.approx(explicit - 0.5 * ridge * np.sum(w**2), abs=1e-12)
+            assert value == pytest.approx(explicit - 0.5 * l2_regularization * np.sum(w**2), abs=1e-12)
 
 
 @given(seeds, ridges)
-def test_l2_the_gradient_over_bought_groups_vanishes(seed, ridge):
-    _, problem, costs = runs(seed, ridge=ridge)
+def test_l2_the_gradient_over_bought_groups_vanishes(seed, l2_regularization):
+    _, problem, costs = runs(seed, l2_regularization=l2_regularization)
     oracle = PursuitOracle(problem, "omp")
     greedy(oracle, costs)
     path = oracle.path()
@@ -285,8 +303,10 @@ def test_l2_the_gradient_over_bought_groups_vanishes(seed, ridge):
 
 
 @given(seeds, ridges, st.sampled_from(["data", "criterion"]))
-def test_l3_and_l4_the_schur_gain_is_that_of_a_refit_and_no_less_than_the_omp_score(seed, ridge, whiten):
-    rows, problem, costs = runs(seed, ridge=ridge, whiten=whiten)
+def test_l3_and_l4_the_schur_gain_is_that_of_a_refit_and_no_less_than_the_omp_score(
+    seed, l2_regularization, whiten
+):
+    rows, problem, costs = runs(seed, l2_regularization=l2_regularization, whiten=whiten)
     forward, omp = PursuitOracle(problem, "forward"), PursuitOracle(problem, "omp")
     order = greedy(PursuitOracle(problem), costs).order
     for t, g in enumerate(order):
@@ -322,7 +342,9 @@ def order_of(X, y, groups, costs, **settings):
     priced = at.FeatureCosts(
         dict(zip(names, costs, strict=True)), groups=dict(zip(names, groups, strict=True))
     )
-    return "".join(at.GroupPursuitRegressor(costs=priced, **{"ridge": 0.0, **settings}).fit(X, y).order_)
+    return "".join(
+        at.GroupPursuitRegressor(costs=priced, **{"l2_regularization": 0.0, **settings}).fit(X, y).order_
+    )
 
 
 def test_l6_invertible_maps_within_a_group_change_no_order_of_omp_and_forward_regression():
@@ -351,11 +373,11 @@ def test_l6_invertible_maps_within_a_group_change_no_order_of_omp_and_forward_re
 
 
 @given(seeds, st.sampled_from(["omp", "forward", "single", "forward_single"]), st.sampled_from([0.0, 0.1]))
-def test_l7_units_of_costs_and_of_the_target_do_not_matter(seed, selection, ridge):
+def test_l7_units_of_costs_and_of_the_target_do_not_matter(seed, selection, l2_regularization):
     random = np.random.default_rng(seed)
     X, y, groups = random_problem(random, [2, 1, 3, 2])
     costs = np.round(random.uniform(0.5, 5.0, 4), 3)
-    settings = {"selection": selection, "ridge": ridge}
+    settings = {"selection": selection, "l2_regularization": l2_regularization}
     order = order_of(X, y, groups, costs, **settings)
     assert order_of(X, y, groups, 8.0 * costs, **settings) == order
     assert order_of(X, 1e-3 * y + 7.0, groups, costs, **settings) == order
@@ -429,8 +451,8 @@ def test_one_target_repeated_leaves_the_order_as_it_is(seed, criterion):
 def test_the_value_of_several_targets_is_the_sum_of_theirs(seed):
     random = np.random.default_rng(seed)
     X, Y, groups = random_problem(random, [2, 1, 3], k=3)
-    together = PursuitOracle(problem_of(Rows(X, Y, groups, ridge=0.1))[0], "forward")
-    apart = [PursuitOracle(problem_of(Rows(X, y, groups, ridge=0.1))[0], "forward") for y in Y.T]
+    together = PursuitOracle(problem_of(Rows(X, Y, groups, l2_regularization=0.1))[0], "forward")
+    apart = [PursuitOracle(problem_of(Rows(X, y, groups, l2_regularization=0.1))[0], "forward") for y in Y.T]
     for g in (1, 2, 0):
         together.add(g)
         for oracle in apart:

@@ -97,8 +97,8 @@ def test_residual_is_minus_the_gradient_of_the_risk(name: str):
     """linear_and_networks 2.8, equation (3.28), against differences of the risk added up row by row."""
     rng = np.random.default_rng(0)
     Z = design(rng, 20, 4)
-    y, loss, ridge = targets(name, rng, Z), TRAINING_LOSSES[name], 0.1
-    objective = SmoothObjective(Z, y, name, ridge=ridge)
+    y, loss, l2_regularization = targets(name, rng, Z), TRAINING_LOSSES[name], 0.1
+    objective = SmoothObjective(Z, y, name, l2_regularization=l2_regularization)
     W = np.zeros((4, objective.n_outputs))
     W[[2, 0]] = rng.normal(size=(2, objective.n_outputs))
     a = rng.normal(size=objective.n_outputs)
@@ -106,7 +106,9 @@ def test_residual_is_minus_the_gradient_of_the_risk(name: str):
     for d, k in np.ndindex(W.shape):
         step = np.zeros_like(W)
         step[d, k] = 1e-6
-        rise = plain.risk(Z, y, loss, ridge, W + step, a) - plain.risk(Z, y, loss, ridge, W - step, a)
+        rise = plain.risk(Z, y, loss, l2_regularization, W + step, a) - plain.risk(
+            Z, y, loss, l2_regularization, W - step, a
+        )
         assert b[d, k] == pytest.approx(-rise / 2e-6, abs=1e-8)
 
 
@@ -115,10 +117,12 @@ def test_residual_is_minus_the_gradient_of_the_risk(name: str):
 def test_refit_has_the_least_risk(name: str, intercept: bool):
     rng = np.random.default_rng(1)
     Z = design(rng, 60, 5)
-    y, loss, ridge = targets(name, rng, Z), TRAINING_LOSSES[name], 0.02
-    objective = SmoothObjective(Z, y, loss, ridge=ridge, fit_intercept=intercept)
-    least, W, a = plain.fitted(Z, y, loss, objective.n_outputs, ridge, intercept=intercept)
-    nothing, _, base = plain.fitted(Z[:, :0], y, loss, objective.n_outputs, ridge, intercept=intercept)
+    y, loss, l2_regularization = targets(name, rng, Z), TRAINING_LOSSES[name], 0.02
+    objective = SmoothObjective(Z, y, loss, l2_regularization=l2_regularization, fit_intercept=intercept)
+    least, W, a = plain.fitted(Z, y, loss, objective.n_outputs, l2_regularization, intercept=intercept)
+    nothing, _, base = plain.fitted(
+        Z[:, :0], y, loss, objective.n_outputs, l2_regularization, intercept=intercept
+    )
     fit = everything(objective)
     assert fit.value == pytest.approx(nothing - least, abs=1e-10)
     assert np.allclose(fit.weights, W, atol=1e-6)
@@ -132,11 +136,11 @@ def test_refit_has_the_least_risk(name: str, intercept: bool):
 def test_refit_agrees_with_logistic_regression_of_scikit_learn(name: str):
     rng = np.random.default_rng(2)
     Z = design(rng, 300, 8)
-    y, ridge = targets(name, rng, Z), 1e-2
-    peer = LogisticRegression(C=1 / (len(y) * ridge), tol=1e-10, solver="newton-cholesky", max_iter=1000).fit(
-        Z, y
-    )
-    fit = everything(SmoothObjective(Z, y, name, ridge=ridge))
+    y, l2_regularization = targets(name, rng, Z), 1e-2
+    peer = LogisticRegression(
+        C=1 / (len(y) * l2_regularization), tol=1e-10, solver="newton-cholesky", max_iter=1000
+    ).fit(Z, y)
+    fit = everything(SmoothObjective(Z, y, name, l2_regularization=l2_regularization))
     assert np.allclose(fit.weights.T, peer.coef_, atol=1e-7)
     centre = peer.intercept_.mean() if name == "multinomial" else 0.0
     assert np.allclose(fit.intercept, peer.intercept_ - centre, atol=1e-7)
@@ -145,12 +149,14 @@ def test_refit_agrees_with_logistic_regression_of_scikit_learn(name: str):
 def test_refit_agrees_with_ridge_and_poisson_regression_of_scikit_learn():
     rng = np.random.default_rng(3)
     Z = design(rng, 200, 6)
-    y, ridge = targets("squared", rng, Z), 0.05
-    fit = everything(SmoothObjective(Z, y, "squared", ridge=ridge))
-    assert np.allclose(fit.weights.T, Ridge(alpha=len(y) * ridge).fit(Z, y).coef_, atol=1e-9)
+    y, l2_regularization = targets("squared", rng, Z), 0.05
+    fit = everything(SmoothObjective(Z, y, "squared", l2_regularization=l2_regularization))
+    assert np.allclose(fit.weights.T, Ridge(alpha=len(y) * l2_regularization).fit(Z, y).coef_, atol=1e-9)
     y = targets("poisson", rng, Z, k=1)
-    peer = PoissonRegressor(alpha=ridge, tol=1e-10, max_iter=1000, solver="newton-cholesky").fit(Z, y.ravel())
-    fit = everything(SmoothObjective(Z, y, "poisson", ridge=ridge))
+    peer = PoissonRegressor(alpha=l2_regularization, tol=1e-10, max_iter=1000, solver="newton-cholesky").fit(
+        Z, y.ravel()
+    )
+    fit = everything(SmoothObjective(Z, y, "poisson", l2_regularization=l2_regularization))
     assert np.allclose(fit.weights.ravel(), peer.coef_, atol=1e-7)
     assert np.allclose(fit.intercept, peer.intercept_, atol=1e-7)
 
@@ -161,7 +167,7 @@ def test_gradient_vanishes_on_what_is_bought(name: str):
     rng = np.random.default_rng(4)
     Z = design(rng, 80, 6)
     y = targets(name, rng, Z)
-    oracle = GradientOracle(SmoothObjective(Z, y, name, ridge=1e-3), [0, 2, 4, 6])
+    oracle = GradientOracle(SmoothObjective(Z, y, name, l2_regularization=1e-3), [0, 2, 4, 6])
     for g in (1, 0, 2):
         oracle.add(g)
         assert np.abs(oracle.objective.residual(oracle.fit)[oracle.fit.columns]).max() < 1e-8
@@ -173,9 +179,11 @@ def test_sample_weights_count_rows():
     rng = np.random.default_rng(5)
     Z = design(rng, 40, 4)
     y, times = targets("multinomial", rng, Z), rng.integers(0, 4, size=40)
-    weighted = everything(SmoothObjective(Z, y, "multinomial", ridge=0.01, sample_weight=times))
+    weighted = everything(SmoothObjective(Z, y, "multinomial", l2_regularization=0.01, sample_weight=times))
     repeated = everything(
-        SmoothObjective(np.repeat(Z, times, axis=0), np.repeat(y, times), "multinomial", ridge=0.01)
+        SmoothObjective(
+            np.repeat(Z, times, axis=0), np.repeat(y, times), "multinomial", l2_regularization=0.01
+        )
     )
     assert np.allclose(weighted.weights, repeated.weights, atol=1e-7)
     assert weighted.value == pytest.approx(repeated.value, abs=1e-12)
@@ -185,8 +193,8 @@ def test_two_classes_of_multinomial_are_logistic_with_half_the_ridge():
     rng = np.random.default_rng(6)
     Z = design(rng, 80, 5)
     y = targets("logistic", rng, Z)
-    two = everything(SmoothObjective(Z, y, "multinomial", ridge=0.04))
-    one = everything(SmoothObjective(Z, y, "logistic", ridge=0.02))
+    two = everything(SmoothObjective(Z, y, "multinomial", l2_regularization=0.04))
+    one = everything(SmoothObjective(Z, y, "logistic", l2_regularization=0.02))
     assert np.allclose(two.weights[:, 1] - two.weights[:, 0], one.weights[:, 0], atol=1e-7)
     assert two.value == pytest.approx(one.value, abs=1e-12)
 
@@ -202,7 +210,7 @@ def test_a_loss_of_ones_own_takes_a_few_lines():
     Z = design(rng, 60, 4)
     y = targets("squared", rng, Z, k=1)[:, 0]
     _, W, _ = plain.fitted(Z, y, log_cosh, 1, 0.01)
-    fit = everything(SmoothObjective(Z, y, log_cosh, ridge=0.01))
+    fit = everything(SmoothObjective(Z, y, log_cosh, l2_regularization=0.01))
     assert np.allclose(fit.weights, W, atol=1e-6)
 
 
@@ -210,8 +218,10 @@ def test_single_precision_finds_the_same_model():
     rng = np.random.default_rng(8)
     Z = design(rng, 500, 20)
     y = targets("multinomial", rng, Z)
-    exact = everything(SmoothObjective(Z, y, "multinomial", ridge=1e-3))
-    quick = everything(SmoothObjective(Z.astype(np.float32), y, "multinomial", ridge=1e-3, tol=1e-4))
+    exact = everything(SmoothObjective(Z, y, "multinomial", l2_regularization=1e-3))
+    quick = everything(
+        SmoothObjective(Z.astype(np.float32), y, "multinomial", l2_regularization=1e-3, tol=1e-4)
+    )
     assert quick.value == pytest.approx(exact.value, rel=1e-6)
     assert np.allclose(quick.weights, exact.weights, atol=1e-3)
 
@@ -221,15 +231,15 @@ def test_sure_rows_drop_out_of_the_coordinates_not_of_the_risk():
     rng = np.random.default_rng(9)
     Z = design(rng, 400, 4, mixing=0.0)
     y = (Z @ np.array([1.0, 1.0, 0.05, 0.05]) + 0.02 * rng.normal(size=400) > 0).astype(int)
-    loss, ridge = TRAINING_LOSSES["logistic"], 1e-5
-    objective = SmoothObjective(Z, y, loss, ridge=ridge)
+    loss, l2_regularization = TRAINING_LOSSES["logistic"], 1e-5
+    objective = SmoothObjective(Z, y, loss, l2_regularization=l2_regularization)
     fit = objective.empty()
     for columns in ([0, 1], [2], [3]):
         fit = objective.extended(fit, np.array(columns))
     bend = fit.gram.bend
     assert np.mean(bend > 1e-3 * bend.mean()) < 0.5
-    least, W, _ = plain.fitted(Z, y, loss, 1, ridge)
-    nothing, *_ = plain.fitted(Z[:, :0], y, loss, 1, ridge)
+    least, W, _ = plain.fitted(Z, y, loss, 1, l2_regularization)
+    nothing, *_ = plain.fitted(Z[:, :0], y, loss, 1, l2_regularization)
     assert fit.value == pytest.approx(nothing - least, abs=1e-9)
     assert np.allclose(fit.weights, W, rtol=1e-4)
 
@@ -239,16 +249,16 @@ def test_a_search_cut_short_says_so():
     Z = design(rng, 100, 10)
     y = targets("multinomial", rng, Z)
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
-        everything(SmoothObjective(Z, y, "multinomial", ridge=1e-4, max_iter=1))
+        everything(SmoothObjective(Z, y, "multinomial", l2_regularization=1e-4, max_iter=1))
 
 
 @pytest.mark.parametrize("name", ["logistic", "multinomial", "poisson"])
 def test_another_ridge_from_a_fit_is_the_fit_with_that_ridge(name: str):
     rng = np.random.default_rng(3)
     Z = design(rng, 60, 5)
-    objective = SmoothObjective(Z, targets(name, rng, Z), name, ridge=1.0)
+    objective = SmoothObjective(Z, targets(name, rng, Z), name, l2_regularization=1.0)
     moved = objective.with_ridge(0.01).moved(everything(objective))
-    direct = everything(SmoothObjective(Z, objective.y, name, ridge=0.01))
+    direct = everything(SmoothObjective(Z, objective.y, name, l2_regularization=0.01))
     assert moved.weights == pytest.approx(direct.weights, abs=1e-6)
     assert moved.value == pytest.approx(direct.value, abs=1e-12)
 
@@ -260,8 +270,8 @@ def test_ridges_are_compared_in_as_many_coordinates_as_rows():
     y = (Z[:, 0] > 0).astype(int)
     turn = _turned(Z)
     assert turn.shape == (200, 30)
-    wide = everything(SmoothObjective(Z, y, "logistic", ridge=0.1))
-    narrow = everything(SmoothObjective(Z @ turn, y, "logistic", ridge=0.1))
+    wide = everything(SmoothObjective(Z, y, "logistic", l2_regularization=0.1))
+    narrow = everything(SmoothObjective(Z @ turn, y, "logistic", l2_regularization=0.1))
     assert held @ turn @ narrow.weights == pytest.approx(held @ wide.weights, abs=1e-6)
 
 
@@ -271,7 +281,7 @@ def test_a_refit_from_a_rough_fit_is_the_refit_from_the_one_before(loss: str):
     Z = rng.normal(size=(300, 6))
     y = (Z[:, :3] + rng.normal(size=(300, 3))).argmax(axis=1)
     y = np.minimum(y, 1) if loss == "logistic" else y
-    objective, rough = (SmoothObjective(Z, y, loss, ridge=1e-3, tol=tol) for tol in (1e-10, 1e-2))
+    objective, rough = (SmoothObjective(Z, y, loss, l2_regularization=1e-3, tol=tol) for tol in (1e-10, 1e-2))
     first, new = objective.extended(objective.empty(), np.arange(4)), np.array([4, 5])
     near = rough.extended(rough.extended(rough.empty(), np.arange(4)), new)
     far, close = objective.extended(first, new), objective.extended(first, new, near)
@@ -325,10 +335,13 @@ def test_squared_loss_on_data_is_the_linear_method(rule: str, seed: int, k: int)
     rng = np.random.default_rng(seed)
     Z = design(rng, 30, 6)
     y = targets("squared", rng, Z, k)
-    groups, costs, ridge = [[0, 1], [2], [3, 4, 5]], rng.uniform(0.5, 2.0, size=3), 0.01
+    groups, costs, l2_regularization = [[0, 1], [2], [3, 4, 5]], rng.uniform(0.5, 2.0, size=3), 0.01
     S, V = Z.T @ Z / 30, Z.T @ (y - y.mean(axis=0)) / 30
-    order, values, path = plain.linear_sequence(S, V, groups, costs, ridge, rule)
-    for objective in (SmoothObjective(Z, y, "squared", ridge=ridge), QuadraticObjective(S, V, ridge=ridge)):
+    order, values, path = plain.linear_sequence(S, V, groups, costs, l2_regularization, rule)
+    for objective in (
+        SmoothObjective(Z, y, "squared", l2_regularization=l2_regularization),
+        QuadraticObjective(S, V, l2_regularization=l2_regularization),
+    ):
         if rule == "forward":
             oracle = RefitOracle(objective, [0, 2, 3, 6])
         else:
@@ -393,7 +406,7 @@ def test_g6_groups():
     assert RefitOracle(QuadraticObjective(S, V), [0, 1, 5], single=True).gains(np.array([0, 1])).argmax() == 0
     S = np.eye(12)
     S[:9, :9] = 1.0
-    copies = QuadraticObjective(S, np.full(12, 0.5), ridge=1e-3)
+    copies = QuadraticObjective(S, np.full(12, 0.5), l2_regularization=1e-3)
     both = np.array([0, 1])
     assert np.allclose(2 * GradientOracle(copies, [0, 9, 12], score="plain").gains(both), [2.25, 0.75])
     assert np.allclose(2 * GradientOracle(copies, [0, 9, 12]).gains(both), [0.24997, 0.74925], atol=5e-6)
@@ -406,7 +419,9 @@ def test_one_target_given_as_a_column_changes_nothing():
     Z = design(rng, 40, 6)
     y = targets("squared", rng, Z, 1)
     flat, column = (
-        greedy(GradientOracle(SmoothObjective(Z, t, "squared", ridge=0.01), np.arange(7)), np.ones(6))
+        greedy(
+            GradientOracle(SmoothObjective(Z, t, "squared", l2_regularization=0.01), np.arange(7)), np.ones(6)
+        )
         for t in (y[:, 0], y)
     )
     assert flat.order.tolist() == column.order.tolist()
@@ -421,7 +436,7 @@ def test_duplicated_targets_leave_the_order_unchanged(seed: int):
     y, costs = targets("squared", rng, Z, 2), rng.uniform(0.5, 2, size=5)
     for oracle in (GradientOracle, RefitOracle):
         once, twice = (
-            greedy(oracle(SmoothObjective(Z, t, "squared", ridge=0.1), np.arange(6)), costs)
+            greedy(oracle(SmoothObjective(Z, t, "squared", l2_regularization=0.1), np.arange(6)), costs)
             for t in (y, np.hstack([y, y]))
         )
         assert once.order.tolist() == twice.order.tolist()
@@ -435,11 +450,13 @@ def small_problem(seed: int, name: str = "logistic", d: int = 4) -> tuple[Smooth
     """A problem whose sets can all be fitted, and the constant that theory gives it."""
     rng = np.random.default_rng(seed)
     Z = design(rng, 30, d, mixing=1.0)
-    ridge = float(rng.choice([0.05, 0.1, 0.25, 0.5]))
-    objective = SmoothObjective(Z, targets(name, rng, Z), name, ridge=ridge, fit_intercept=False)
+    l2_regularization = float(rng.choice([0.05, 0.1, 0.25, 0.5]))
+    objective = SmoothObjective(
+        Z, targets(name, rng, Z), name, l2_regularization=l2_regularization, fit_intercept=False
+    )
     loss = objective.loss
     least = np.linalg.eigvalsh(Z.T @ Z / 30)[0]
-    return objective, (loss.convexity * least + ridge) / (loss.smoothness + ridge)
+    return objective, (loss.convexity * least + l2_regularization) / (loss.smoothness + l2_regularization)
 
 
 def all_values(objective: SmoothObjective) -> dict[frozenset[int], float]:
@@ -487,7 +504,11 @@ def test_theorems_5_5_1_and_5_5_2_for_simultaneous_targets():
         apart = [
             all_values(
                 SmoothObjective(
-                    Z, (y == k).astype(int), "logistic", ridge=objective.ridge, fit_intercept=False
+                    Z,
+                    (y == k).astype(int),
+                    "logistic",
+                    l2_regularization=objective.l2_regularization,
+                    fit_intercept=False,
                 )
             )
             for k in range(objective.n_outputs)
@@ -504,7 +525,7 @@ def test_whitened_score_never_exceeds_the_gain(name: str):
     """Lemma 5.4.1 of Grubb 2014, for groups, at every step and for every candidate; equal at the start for squared loss."""
     rng = np.random.default_rng(12)
     Z = design(rng, 60, 8)
-    objective = SmoothObjective(Z, targets(name, rng, Z), name, ridge=0.02)
+    objective = SmoothObjective(Z, targets(name, rng, Z), name, l2_regularization=0.02)
     score, gain = GradientOracle(objective, [0, 3, 4, 6, 8]), RefitOracle(objective, [0, 3, 4, 6, 8])
     for step, g in enumerate([2, 0, 3, 1]):
         left = np.array([2, 0, 3, 1][step:])
@@ -542,8 +563,8 @@ def test_a_large_bound_reproduces_unbounded_weights():
     for free, bounded in (
         (QuadraticObjective(S, V), QuadraticObjective(S, V, bound=1e3)),
         (
-            SmoothObjective(Z, y, "multinomial", ridge=0.01),
-            SmoothObjective(Z, y, "multinomial", ridge=0.01, bound=1e3),
+            SmoothObjective(Z, y, "multinomial", l2_regularization=0.01),
+            SmoothObjective(Z, y, "multinomial", l2_regularization=0.01, bound=1e3),
         ),
     ):
         assert np.allclose(everything(free).weights, everything(bounded).weights, atol=1e-9)
@@ -562,16 +583,16 @@ def test_bounded_squared_loss_is_the_same_on_data_and_on_moments():
 
 
 @pytest.mark.parametrize("name", ["logistic", "multinomial", "poisson"])
-@pytest.mark.parametrize("ridge", [0.0, 0.02])
-def test_bounded_smooth_weights_agree_with_slsqp(name: str, ridge: float):
+@pytest.mark.parametrize("l2_regularization", [0.0, 0.02])
+def test_bounded_smooth_weights_agree_with_slsqp(name: str, l2_regularization: float):
     """functional_gradient 7, SM-con; and the gradient is a multiple of the weights, as Karush, Kuhn and Tucker ask."""
     rng = np.random.default_rng(15)
     Z = design(rng, 60, 4)
     y, loss = targets(name, rng, Z), TRAINING_LOSSES[name]
-    objective = SmoothObjective(Z, y, name, ridge=ridge, bound=0.4)
+    objective = SmoothObjective(Z, y, name, l2_regularization=l2_regularization, bound=0.4)
     fit = everything(objective)
-    least, W, _ = plain.fitted(Z, y, loss, objective.n_outputs, ridge, bound=0.4)
-    nothing = plain.fitted(Z[:, :0], y, loss, objective.n_outputs, ridge)[0]
+    least, W, _ = plain.fitted(Z, y, loss, objective.n_outputs, l2_regularization, bound=0.4)
+    nothing = plain.fitted(Z[:, :0], y, loss, objective.n_outputs, l2_regularization)[0]
     assert np.linalg.norm(fit.weights) == pytest.approx(0.4, rel=1e-12)
     assert fit.value == pytest.approx(nothing - least, abs=1e-8)
     assert np.allclose(fit.weights, W, atol=1e-4)
@@ -630,7 +651,7 @@ def test_conjecture_5_3_2_at_the_empty_set(seed: int, bound: float, gamma: float
 def test_intercept_is_the_answer_before_anything_is_bought_and_refitted_after():
     y = np.array([0, 0, 0, 1] * 10)
     Z = np.column_stack([y - 0.25, np.zeros(40)])
-    oracle = GradientOracle(SmoothObjective(Z, y, "logistic", ridge=0.01), [0, 1, 2])
+    oracle = GradientOracle(SmoothObjective(Z, y, "logistic", l2_regularization=0.01), [0, 1, 2])
     before = oracle.fit.intercept
     assert before == pytest.approx(np.log(1 / 3))
     oracle.add(0)
@@ -667,7 +688,9 @@ def test_copies_of_columns_need_no_ridge():
 def test_restart_forgets_what_was_bought(oracle: type):
     rng = np.random.default_rng(18)
     Z = design(rng, 40, 5)
-    first = oracle(SmoothObjective(Z, targets("logistic", rng, Z), "logistic", ridge=0.01), np.arange(6))
+    first = oracle(
+        SmoothObjective(Z, targets("logistic", rng, Z), "logistic", l2_regularization=0.01), np.arange(6)
+    )
     run = greedy(first, np.ones(5))
     second = first.restart()
     assert (second.value, len(second.fits)) == (0.0, 0)
@@ -688,7 +711,7 @@ def test_a_purchase_that_fails_changes_nothing():
 
     fragile = Loss("fragile", loss.per_row, gradient=gradient, smoothness=0.25, link="logistic")
     oracle = GradientOracle(
-        SmoothObjective(Z, targets("logistic", rng, Z), fragile, ridge=0.01), np.arange(5)
+        SmoothObjective(Z, targets("logistic", rng, Z), fragile, l2_regularization=0.01), np.arange(5)
     )
     oracle.add(2)
     before = (oracle.fit, oracle.value, list(oracle.fits))
@@ -714,9 +737,9 @@ def test_put_away_fits_are_light_and_say_so_when_extended():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"ridge": -1.0}, "ridge must be"),
+        ({"l2_regularization": -1.0}, "l2_regularization must be"),
         ({"bound": 0.0}, "bound must be"),
-        ({"ridge": np.inf}, "ridge must be"),
+        ({"l2_regularization": np.inf}, "l2_regularization must be"),
     ],
 )
 def test_impossible_settings_are_refused(arguments: dict, message: str):
@@ -739,7 +762,9 @@ def test_inputs_stay_as_they_are():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         greedy(
-            GradientOracle(SmoothObjective(np.asfortranarray(Z), y, "multinomial", ridge=0.01), np.arange(5)),
+            GradientOracle(
+                SmoothObjective(np.asfortranarray(Z), y, "multinomial", l2_regularization=0.01), np.arange(5)
+            ),
             np.ones(4),
         )
     assert np.array_equal(Z, kept[0])
@@ -747,14 +772,14 @@ def test_inputs_stay_as_they_are():
 
 
 @pytest.mark.parametrize("scale", [1.0, 30.0])
-@pytest.mark.parametrize("ridge", [0.0, 1e-3])
-def test_flat_stretches_of_a_loss_do_not_stop_a_refit(scale: float, ridge: float):
+@pytest.mark.parametrize("l2_regularization", [0.0, 1e-3])
+def test_flat_stretches_of_a_loss_do_not_stop_a_refit(scale: float, l2_regularization: float):
     """Huber loss far from all targets has no curvature to go by."""
     rng = np.random.default_rng(22)
     Z = design(rng, 100, 4)
     y = scale * (Z @ np.ones(4) + rng.standard_t(2, size=100))
-    fit = everything(SmoothObjective(Z, y, "huber", ridge=ridge, fit_intercept=False))
-    least, _, _ = plain.fitted(Z, y, TRAINING_LOSSES["huber"], 1, ridge, intercept=False)
+    fit = everything(SmoothObjective(Z, y, "huber", l2_regularization=l2_regularization, fit_intercept=False))
+    least, _, _ = plain.fitted(Z, y, TRAINING_LOSSES["huber"], 1, l2_regularization, intercept=False)
     nothing = TRAINING_LOSSES["huber"](np.zeros((100, 1)), y)
     assert fit.value == pytest.approx(nothing - least, rel=1e-9)
 
@@ -762,5 +787,5 @@ def test_flat_stretches_of_a_loss_do_not_stop_a_refit(scale: float, ridge: float
 @pytest.mark.parametrize("name", ["squared", "logistic", "multinomial", "poisson"])
 def test_nothing_is_learned_from_a_constant_target(name: str):
     Z = design(np.random.default_rng(23), 50, 3)
-    fit = everything(SmoothObjective(Z, np.ones(50, dtype=int), name, ridge=0.01))
+    fit = everything(SmoothObjective(Z, np.ones(50, dtype=int), name, l2_regularization=0.01))
     assert np.abs(fit.weights).max() < 1e-9

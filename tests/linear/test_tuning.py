@@ -39,22 +39,22 @@ def instance(seed, sizes, *, repeats=0, n=60, k=1, **settings):
 @given(
     seed=seeds,
     sizes=st.lists(st.integers(1, 3), min_size=1, max_size=6),
-    ridge=st.sampled_from([0.0, 1e-3, 0.5]),
+    l2_regularization=st.sampled_from([0.0, 1e-3, 0.5]),
     whiten=whitening,
     repeats=st.sampled_from([0, 0, 2]),
     n_targets=st.integers(1, 2),
 )
 def test_tables_of_any_prefixes_are_refits_and_their_losses_those_of_answers(
-    seed, sizes, ridge, whiten, repeats, n_targets
+    seed, sizes, l2_regularization, whiten, repeats, n_targets
 ):
     """Also where columns repeat each other, and only some prefixes are asked for."""
     rows, units, held, start, order, (X, y) = instance(
-        seed, sizes, repeats=repeats, k=n_targets, ridge=ridge, whiten=whiten
+        seed, sizes, repeats=repeats, k=n_targets, l2_regularization=l2_regularization, whiten=whiten
     )
     refits, judges = (OrderedRefits(of, start, order, whiten == "data") for of in (units, held))
     stages = np.flatnonzero(np.random.default_rng(seed).random(len(sizes)) < 0.7)
     stages = stages if stages.size else np.array([len(sizes) - 1])
-    tables = refits.tables(ridge, stages)
+    tables = refits.tables(l2_regularization, stages)
     losses = judges.losses(tables)
     for stage, table, loss in zip(stages, tables, losses, strict=True):
         chosen = order[: stage + 1].tolist()
@@ -62,7 +62,7 @@ def test_tables_of_any_prefixes_are_refits_and_their_losses_those_of_answers(
         assert table.shape == (own.size, n_targets)
         fitted = rows.T - rows.residual(chosen)
         assert_allclose(rows.Z[:, own] @ table, fitted, rtol=1e-6, atol=1e-7)
-        if not repeats or ridge:
+        if not repeats or l2_regularization:
             away = (rows.answers(chosen, X) - y) / rows.target_scale
             assert_allclose(loss, 0.5 * np.mean(away**2, axis=0), rtol=1e-6)
 
@@ -78,7 +78,9 @@ def test_prefixes_between_looks_take_the_ridge_of_the_next_look(seed, whiten, lo
         patch.setattr(tuning, "_BEYOND", beyond)
         found = tuned(units, held, start, order, whiten == "data", 0.03, path)
     ridges = np.array(sorted([*RIDGES, 0.03]))
-    every = np.array([judges.losses(refits.tables(ridge, np.arange(6)))[:, 0] for ridge in ridges])
+    every = np.array(
+        [judges.losses(refits.tables(l2_regularization, np.arange(6)))[:, 0] for l2_regularization in ridges]
+    )
     at = np.unique(np.linspace(0, 5, min(6, looks)).round().astype(int))
     own = every[ridges == 0.03, at]
     at = at[at <= 1.5 * at[own.argmin()] + beyond]  # far beyond the best of the given ridge nobody looks

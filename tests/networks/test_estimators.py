@@ -69,7 +69,7 @@ def test_the_order_is_given_or_taken_from_a_model(table):
     recipe = TrainingRecipe(epochs=1, batch_size=128, optimizer="adamw", learning_rate=1e-3)
     model = at.AnytimeNetworkClassifier(costs=costs, order=listed, max_stages=30, recipe=recipe).fit(X, y)
     assert model.order_ == listed
-    pursuit = at.GroupPursuitClassifier(costs=costs, ridge=1e-3, random_state=0).fit(X, y)
+    pursuit = at.GroupPursuitClassifier(costs=costs, l2_regularization=1e-3, random_state=0).fit(X, y)
     taken = at.AnytimeNetworkClassifier(costs=costs, order=pursuit, max_stages=30, recipe=recipe).fit(X, y)
     assert taken.order_[: len(pursuit.order_)] == pursuit.order_
     with pytest.raises(ValueError, match="order names the group 'x', which costs does not have"):

@@ -147,7 +147,7 @@ def random_moments(random, n_columns, strength=1.0):
 
 
 def penalty_of(S, start, penalty):
-    """The matrix P of ``C = S + ridge P``."""
+    """The matrix P of ``C = S + l2_regularization P``."""
     if penalty == "identity":
         return np.eye(len(S))
     P = np.zeros_like(S)
@@ -156,10 +156,10 @@ def penalty_of(S, start, penalty):
     return P
 
 
-def least_squares(S, v, ridge=0.0, start=None, penalty="identity"):
+def least_squares(S, v, l2_regularization=0.0, start=None, penalty="identity"):
     """``v_A' C_A^-1 v_A / 2`` for all unions A of groups."""
     start = np.arange(len(v) + 1) if start is None else np.asarray(start)
-    C = S + ridge * penalty_of(S, start, penalty)
+    C = S + l2_regularization * penalty_of(S, start, penalty)
     columns = np.repeat(members(len(start) - 1), np.diff(start), axis=1)
     both = columns[:, :, None] & columns[:, None, :]
     inside = np.where(both, C, np.eye(len(v)))
@@ -167,10 +167,10 @@ def least_squares(S, v, ridge=0.0, start=None, penalty="identity"):
     return 0.5 * np.einsum("sd,sd->s", right, np.linalg.solve(inside, right[:, :, None])[:, :, 0])
 
 
-def pursuit_scores(S, v, start, ridge, penalty, criterion):
+def pursuit_scores(S, v, start, l2_regularization, penalty, criterion):
     """From the number of a set of groups to the score of every group, by refitting on that set."""
     start = np.asarray(start)
-    C = S + ridge * penalty_of(S, start, penalty)
+    C = S + l2_regularization * penalty_of(S, start, penalty)
     n = len(start) - 1
     group = np.repeat(np.arange(n), np.diff(start))
 

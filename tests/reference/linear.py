@@ -18,8 +18,12 @@ class Rows:
     ``whiten="data"`` replaces each group by orthonormal columns before anything else, as the theory has it.
     """
 
-    def __init__(self, X, y, groups, *, ridge=0.0, whiten="data", weight=None):
-        self.groups, self.ridge, self.whiten = [list(group) for group in groups], ridge, whiten
+    def __init__(self, X, y, groups, *, l2_regularization=0.0, whiten="data", weight=None):
+        self.groups, self.l2_regularization, self.whiten = (
+            [list(group) for group in groups],
+            l2_regularization,
+            whiten,
+        )
         self.weight = np.ones(len(X)) if weight is None else np.asarray(weight, dtype=float)
         self.mean, self.scale, self.Z = self._standardised(np.array(X, dtype=float))
         self.target_mean, self.target_scale, self.T = self._standardised(
@@ -59,7 +63,7 @@ class Rows:
         targets = self.T if targets is None else targets
         root = np.sqrt(self.weight / self.weight.sum())[:, None]
         m, k = columns.shape[1], targets.shape[1]
-        A = np.vstack([root * columns, np.sqrt(self.ridge) * np.eye(m)])
+        A = np.vstack([root * columns, np.sqrt(self.l2_regularization) * np.eye(m)])
         B = np.vstack([root * targets, np.zeros((m, k))])
         w = np.linalg.lstsq(A, B, rcond=1e-12)[0]
         return w, 0.5 * ((B**2).sum() - ((B - A @ w) ** 2).sum())
@@ -111,7 +115,9 @@ class Rows:
         columns = self.fitted_columns(elements)
         residual = self.residual(chosen) if criterion == "omp" else self.unrefitted_residual(chosen)
         b, C = self.second_moment(columns, residual), self.second_moment(columns)
-        return 0.5 * np.sum(b * (np.linalg.pinv(C + self.ridge * np.eye(len(C)), rcond=1e-12) @ b))
+        return 0.5 * np.sum(
+            b * (np.linalg.pinv(C + self.l2_regularization * np.eye(len(C)), rcond=1e-12) @ b)
+        )
 
     # ------------------------------------------------------------------ answers
 

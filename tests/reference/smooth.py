@@ -8,10 +8,12 @@ from scipy.optimize import minimize
 from anytime.losses import Loss
 
 
-def risk(Z: np.ndarray, y: np.ndarray, loss: Loss, ridge: float, W: np.ndarray, a: np.ndarray) -> float:
+def risk(
+    Z: np.ndarray, y: np.ndarray, loss: Loss, l2_regularization: float, W: np.ndarray, a: np.ndarray
+) -> float:
     """Mean loss and ridge, row by row."""
     rows = [loss.per_row((z @ W + a)[None, :], y[i : i + 1])[0] for i, z in enumerate(Z)]
-    return float(np.mean(rows) + 0.5 * ridge * np.sum(W**2))
+    return float(np.mean(rows) + 0.5 * l2_regularization * np.sum(W**2))
 
 
 def fitted(
@@ -19,7 +21,7 @@ def fitted(
     y: np.ndarray,
     loss: Loss,
     n_outputs: int,
-    ridge: float,
+    l2_regularization: float,
     *,
     intercept: bool = True,
     bound: float | None = None,
@@ -32,8 +34,10 @@ def fitted(
         W, a = x[: k * n_outputs].reshape(k, n_outputs), x[k * n_outputs :] * intercept
         scores = Z @ W + a
         pull = loss.gradient(scores, y) / n
-        value = loss.per_row(scores, y).mean() + 0.5 * ridge * np.sum(W**2)
-        return value, np.concatenate([(Z.T @ pull + ridge * W).ravel(), pull.sum(axis=0) * intercept])
+        value = loss.per_row(scores, y).mean() + 0.5 * l2_regularization * np.sum(W**2)
+        return value, np.concatenate(
+            [(Z.T @ pull + l2_regularization * W).ravel(), pull.sum(axis=0) * intercept]
+        )
 
     x = np.zeros((k + 1) * n_outputs)
     if bound is None:
@@ -64,10 +68,15 @@ def bounded_quadratic(C: np.ndarray, b: np.ndarray, bound: float) -> tuple[float
 
 
 def linear_sequence(
-    S: np.ndarray, V: np.ndarray, groups: list[list[int]], costs: list[float], ridge: float, rule: str
+    S: np.ndarray,
+    V: np.ndarray,
+    groups: list[list[int]],
+    costs: list[float],
+    l2_regularization: float,
+    rule: str,
 ) -> tuple[list[int], list[float], list[np.ndarray]]:
     """Order, values and weights (in order of purchase) of ``omp``, ``plain``, ``single`` or ``forward`` for squared loss."""
-    C = S + ridge * np.eye(len(S))
+    C = S + l2_regularization * np.eye(len(S))
 
     def weights(columns: list[int]) -> np.ndarray:
         return np.linalg.solve(C[np.ix_(columns, columns)], V[columns])

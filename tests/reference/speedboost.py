@@ -22,20 +22,27 @@ def best_step(
     return float(found.x), loss(scores, y) - float(found.fun)
 
 
-def refitted(chosen: np.ndarray, y: np.ndarray, loss: Loss, ridge: float = 0.0) -> tuple[np.ndarray, float]:
+def refitted(
+    chosen: np.ndarray, y: np.ndarray, loss: Loss, weight_regularization: float = 0.0
+) -> tuple[np.ndarray, float]:
     """All weights of the predictors ``chosen`` (t, n, K) and the least value of the objective with its ridge."""
     t, n, _ = chosen.shape
 
     def objective(w: np.ndarray) -> float:
-        return loss(np.tensordot(w, chosen, 1), y) + 0.5 * ridge * float(w @ w)
+        return loss(np.tensordot(w, chosen, 1), y) + 0.5 * weight_regularization * float(w @ w)
 
     if loss.name == "squared":  # rows, and one more per weight for the ridge
-        design = np.concatenate([chosen.reshape(t, -1).T / np.sqrt(n), np.sqrt(ridge) * np.eye(t)])
+        design = np.concatenate(
+            [chosen.reshape(t, -1).T / np.sqrt(n), np.sqrt(weight_regularization) * np.eye(t)]
+        )
         w = np.linalg.lstsq(design, np.concatenate([np.ravel(y) / np.sqrt(n), np.zeros(t)]))[0]
         return w, objective(w)
 
     def slope(w: np.ndarray) -> np.ndarray:
-        return np.tensordot(chosen, loss.gradient(np.tensordot(w, chosen, 1), y), 2) / n + ridge * w
+        return (
+            np.tensordot(chosen, loss.gradient(np.tensordot(w, chosen, 1), y), 2) / n
+            + weight_regularization * w
+        )
 
     w = np.zeros(t)
     for _ in range(3):  # each time with a fresh idea of the curvature
@@ -63,7 +70,7 @@ def speedboost(
     selection: str = "gain",
     reweight: str = "last",
     normalise: bool = True,
-    ridge: float = 0.0,
+    weight_regularization: float = 0.0,
     cost_aware: bool = True,
 ) -> Run:
     """Algorithms 6.1 and 6.3 (``last``), 6.4, 6.5 and the paper's Algorithm 3 (``all``), each element a class of its own."""
@@ -76,7 +83,7 @@ def speedboost(
             step, _ = best_step(loss, run.scores, dictionary[j], y)
             moved = run.scores + step * dictionary[j]
             return np.array([step]), moved, loss(moved, y)
-        w, least = refitted(dictionary[[*run.order, j]], y, loss, ridge)
+        w, least = refitted(dictionary[[*run.order, j]], y, loss, weight_regularization)
         return w, np.tensordot(w, dictionary[[*run.order, j]], 1), least
 
     def improvement(j: int) -> float:
@@ -97,8 +104,11 @@ def speedboost(
     return run
 
 
-def set_values(dictionary: np.ndarray, y: np.ndarray, loss: Loss, ridge: float) -> np.ndarray:
-    """(2**m,) ``F(S) = R[0] - min_a { R[sum of a_h h] + ridge / 2 |a|² }`` of every subset S; bits of its number say which."""
+def set_values(dictionary: np.ndarray, y: np.ndarray, loss: Loss, weight_regularization: float) -> np.ndarray:
+    """(2**m,) ``F(S) = R[0] - min_a { R[sum of a_h h] + r / 2 |a|² }`` of every subset S; bits of its number say which."""
     nothing = loss(np.zeros(dictionary.shape[1:]), y)
-    least = [refitted(dictionary[inside], y, loss, ridge)[1] for inside in members(len(dictionary))[1:]]
+    least = [
+        refitted(dictionary[inside], y, loss, weight_regularization)[1]
+        for inside in members(len(dictionary))[1:]
+    ]
     return nothing - np.array([nothing, *least])

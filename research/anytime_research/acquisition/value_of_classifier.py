@@ -87,12 +87,12 @@ class LocalModel:
         Reference points, standardised, nothing missing.
     positive : (n,) bool
         Their class.
-    ridge : float, default=0.5
+    l2_regularization : float, default=0.5
     """
 
     Z: Array
     positive: NDArray[np.bool_]
-    ridge: float = 0.5
+    l2_regularization: float = 0.5
 
     def weights(self, z: Array, known: NDArray[np.bool_]) -> Array:
         """(n,) weights of the points around ``z``, a row of which ``known`` columns are known.
@@ -114,10 +114,10 @@ class LocalModel:
     def values(self, z: Array, known: NDArray[np.bool_], asked: NDArray[np.intp]) -> Array:
         """(m,) by how much knowing each of the ``asked`` columns raises the expected probability of the leading class."""
         weights = self.weights(z, known)
-        ridge = self.ridge / weights.sum()
+        l2_regularization = self.l2_regularization / weights.sum()
         weights /= weights.sum()
         chance = float(weights @ self.positive)
-        mean, variance = self._predicted(z, known, asked, weights, ridge)
+        mean, variance = self._predicted(z, known, asked, weights, l2_regularization)
         shown = mean + np.sqrt(variance) * _NODES[:, None]  # (nodes, m)
         against, speaking = (
             share * self._density(shown, asked, weights * of, share)
@@ -128,14 +128,19 @@ class LocalModel:
         return np.asarray(_SHARES @ leading - max(chance, 1.0 - chance))
 
     def _predicted(
-        self, z: Array, known: NDArray[np.bool_], asked: NDArray[np.intp], weights: Array, ridge: float
+        self,
+        z: Array,
+        known: NDArray[np.bool_],
+        asked: NDArray[np.intp],
+        weights: Array,
+        l2_regularization: float,
     ) -> tuple[Array, Array]:
         """Mean and variance of what columns will show, by weighted ridge regression on the known ones."""
         targets = self.Z[:, asked]
         here = np.concatenate([[1.0], z[known]])
         inputs = np.column_stack([np.ones(len(self.Z)), self.Z[:, known]])
         weighted = inputs * weights[:, None]
-        gram = weighted.T @ inputs + ridge * np.eye(here.size)
+        gram = weighted.T @ inputs + l2_regularization * np.eye(here.size)
         slopes = np.linalg.solve(gram, weighted.T @ targets)
         variance = weights @ (targets - inputs @ slopes) ** 2
         return here @ slopes, np.maximum(variance, _LEAST_VARIANCE)

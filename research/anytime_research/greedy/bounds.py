@@ -217,23 +217,25 @@ def cost_factors_needed(prices: ArrayLike) -> Array:
 # ---------------------------------------------------------------------- constants of sparse approximation
 
 
-def regularised_gamma(least_eigenvalue: float, ridge: float, *, m: float = 1.0, M: float = 1.0) -> float:
-    """Submodularity of sparse approximation, and greediness of OMP: ``(m least_eigenvalue + ridge) / (M + ridge)``.
+def regularised_gamma(
+    least_eigenvalue: float, l2_regularization: float, *, m: float = 1.0, M: float = 1.0
+) -> float:
+    """Submodularity of sparse approximation, and greediness of OMP: ``(m least_eigenvalue + r) / (M + r)``, r the regularization.
 
     Theorems 5.2.5 and 5.2.6 (squared loss, ``m = M = 1``), 5.4.3 and 5.4.4 (losses with curvature between ``m`` and ``M``), 5.5.2
-    (several targets). Columns have unit variance; for groups see ``spectral_gamma``. Never below ``ridge / (M + ridge)``.
+    (several targets). Columns have unit variance; for groups see ``spectral_gamma``. Never below ``r / (M + r)``.
 
     Parameters
     ----------
     least_eigenvalue : float
         Of the covariance of the columns.
-    ridge : float
+    l2_regularization : float
         Weight of ``w'w / 2``.
     m, M : float
         Least and greatest curvature of the loss; ``m`` 0 for one that is only convex, ``M`` 1/4 for the logistic.
     """
-    _check_constants(least_eigenvalue=least_eigenvalue, ridge=ridge, m=m, M=M)
-    return (m * least_eigenvalue + ridge) / (M + ridge)
+    _check_constants(least_eigenvalue=least_eigenvalue, l2_regularization=l2_regularization, m=m, M=M)
+    return (m * least_eigenvalue + l2_regularization) / (M + l2_regularization)
 
 
 def constrained_delta(gamma: float, radius: float, *, M: float = 1.0) -> float:

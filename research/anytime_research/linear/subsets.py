@@ -70,13 +70,13 @@ def best_subsets(
     start: ArrayLike,
     costs: ArrayLike,
     *,
-    ridge: float = 0.0,
+    l2_regularization: float = 0.0,
     penalty: ArrayLike | None = None,
     norm_bound: float | None = None,
 ) -> BestSubsets:
     """The best set of groups for every budget, by exhaustion.
 
-    A set ``A`` is worth ``F(A) = tr(V_A' C_A⁻¹ V_A) / 2`` with ``C = S + ridge * penalty``: what least squares on its
+    A set ``A`` is worth ``F(A) = tr(V_A' C_A⁻¹ V_A) / 2`` with ``C = S + l2_regularization * penalty``: what least squares on its
     columns takes off the risk. With ``norm_bound`` it is worth the most that weights no longer than that take off; each
     target has weights of its own.
 
@@ -90,7 +90,7 @@ def best_subsets(
         Group ``g`` has the columns ``start[g]`` to ``start[g + 1]``; at most 20 groups.
     costs : (J,)
         Prices of the groups. Whole numbers (ticks) add up exactly.
-    ridge : float, default=0.0
+    l2_regularization : float, default=0.0
     penalty : (D, D), default=None
         What the ridge multiplies; the identity when not given.
     norm_bound : float, default=None
@@ -102,7 +102,7 @@ def best_subsets(
     >>> best.groups_at(2.0), best.groups_at(4.0)
     ((1, 2), (0, 1))
     """
-    C, V, start, prices = _checked(S, V, start, costs, ridge, penalty)
+    C, V, start, prices = _checked(S, V, start, costs, l2_regularization, penalty)
     if norm_bound is not None:
         if not norm_bound > 0:
             raise ValueError(f"norm_bound must be positive, not {norm_bound}")
@@ -199,7 +199,12 @@ def _subset_sums(values: NDArray[Number]) -> NDArray[Number]:
 
 
 def _checked(
-    S: ArrayLike, V: ArrayLike, start: ArrayLike, costs: ArrayLike, ridge: float, penalty: ArrayLike | None
+    S: ArrayLike,
+    V: ArrayLike,
+    start: ArrayLike,
+    costs: ArrayLike,
+    l2_regularization: float,
+    penalty: ArrayLike | None,
 ) -> tuple[Array, Array, NDArray[np.int64], Array]:
     S, V, start = checked_moments(S, V, start)
     prices = np.asarray(costs, dtype=np.float64)
@@ -211,11 +216,11 @@ def _checked(
         raise ValueError(
             f"costs must be one finite number for each of {start.size - 1} groups, none negative"
         )
-    if not ridge >= 0:
-        raise ValueError(f"ridge must not be negative, and is {ridge}")
+    if not l2_regularization >= 0:
+        raise ValueError(f"l2_regularization must not be negative, and is {l2_regularization}")
     pull = np.eye(len(S)) if penalty is None else np.asarray(penalty, dtype=np.float64)
     if pull.shape != S.shape:
         raise ValueError(f"penalty must have the shape of S, {S.shape}, not {pull.shape}")
     if not np.isfinite(pull).all():
         raise ValueError("penalty must be finite")
-    return S + ridge * pull, V, start, prices
+    return S + l2_regularization * pull, V, start, prices

@@ -135,13 +135,16 @@ def solved(loss: Loss, y: np.ndarray, best: np.ndarray, seed: int, n_steps: int,
     )
 
 
-def absolute(seed: int, n_steps: int, ridge: float = 0.0, **parameters) -> Instance:
+def absolute(seed: int, n_steps: int, l2_regularization: float = 0.0, **parameters) -> Instance:
     rng = np.random.default_rng(seed)
     n = (3, 6, 12)[seed % 3]
     slopes, y = rng.uniform(0.2, 2.0, n), rng.normal(size=n)
     loss, best = weighted_absolute(slopes), y
-    if ridge:
-        loss, best = regularised(loss, ridge), np.sign(y) * np.minimum(np.abs(y), slopes / ridge)
+    if l2_regularization:
+        loss, best = (
+            regularised(loss, l2_regularization),
+            np.sign(y) * np.minimum(np.abs(y), slopes / l2_regularization),
+        )
     return solved(loss, y, best, seed, n_steps, **parameters)
 
 

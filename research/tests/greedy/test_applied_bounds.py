@@ -149,7 +149,9 @@ class _Additive:
 
 def test_a_suppressor_has_a_spectral_gamma_but_no_elementwise_one():
     """Linear specification, 3.4: with the spectral gamma Theorem 3.4.3 is not proved; with the right one it is worth nothing."""
-    model = at.GroupPursuitRegressor(costs=[1.0, 1.0], selection="forward", schedule="doubling", ridge=0.0)
+    model = at.GroupPursuitRegressor(
+        costs=[1.0, 1.0], selection="forward", schedule="doubling", l2_regularization=0.0
+    )
     certificate = model.fit_moments([[1.0, 0.6], [0.6, 1.0]], [0.0, 0.8]).certificate_
     rows = bounds(certificate, 2.0)
     printed, corrected = of(rows, "Theorem 3.4.3", "printed"), of(rows, "Theorem 3.4.3", form_of(rows))
@@ -173,7 +175,7 @@ def form_of(rows):
 def test_a_sampled_constant_proves_nothing():
     random = np.random.default_rng(0)
     X, y, _ = random_problem(random, [1] * 18, n=80)
-    certificate = at.GroupPursuitRegressor(ridge=0.1, selection="forward").fit(X, y).certificate_
+    certificate = at.GroupPursuitRegressor(l2_regularization=0.1, selection="forward").fit(X, y).certificate_
     assert certificate.exact is None  # 18 groups have too many sets
     assert measured_of(certificate).found == "sampled"
     rows = bounds(certificate, 6.0)
@@ -208,7 +210,7 @@ def test_rows_say_why_they_do_not_apply():
     costs = [1.0, 2.0, 3.0, 4.0]
 
     def why(theorem, budget=10.0, **settings):
-        model = at.GroupPursuitRegressor(**{"costs": costs, "ridge": 0.1, **settings}).fit(X, y)
+        model = at.GroupPursuitRegressor(**{"costs": costs, "l2_regularization": 0.1, **settings}).fit(X, y)
         reasons = {r["why_not"] for r in bounds(model.certificate_, budget) if r["theorem"] == theorem}
         assert len(reasons) == 1
         return reasons.pop()
@@ -236,7 +238,7 @@ def test_rows_say_why_they_do_not_apply():
 
 def test_a_loss_that_is_not_squared_has_the_spectral_bounds_only():
     X, y, _ = at.datasets.load("breast_cancer")
-    certificate = at.GroupPursuitClassifier(ridge=0.5).fit(X[:, :5], y).certificate_
+    certificate = at.GroupPursuitClassifier(l2_regularization=0.5).fit(X[:, :5], y).certificate_
     assert measured_of(certificate) is None
     rows = bounds(certificate)
     row = of(rows, "Theorem 3.3.2", "printed")
@@ -246,12 +248,16 @@ def test_a_loss_that_is_not_squared_has_the_spectral_bounds_only():
 
 
 def test_budgets_of_bounds():
-    model = at.GroupPursuitRegressor(costs=[0.0, 0.0], ridge=0.1).fit_moments(np.eye(2), [0.5, 0.5])
+    model = at.GroupPursuitRegressor(costs=[0.0, 0.0], l2_regularization=0.1).fit_moments(
+        np.eye(2), [0.5, 0.5]
+    )
     assert bounds(model.certificate_) == []  # what costs nothing has no rival
     for budget in (0.0, -1.0, np.nan):
         with pytest.raises(ValueError, match="budget"):
             bounds(model.certificate_, budget)
-    model = at.GroupPursuitRegressor(costs=[1.0, 2.0], ridge=0.1).fit_moments(np.eye(2), [0.5, 0.5])
+    model = at.GroupPursuitRegressor(costs=[1.0, 2.0], l2_regularization=0.1).fit_moments(
+        np.eye(2), [0.5, 0.5]
+    )
     everything = bounds(model.certificate_)
     assert everything == bounds(model.certificate_, 3.0)
     assert json.loads(json.dumps(everything)) == everything
@@ -260,7 +266,7 @@ def test_budgets_of_bounds():
 
 
 def test_product_and_corollary_have_their_printed_numbers():
-    model = at.GroupPursuitRegressor(costs=[1.0, 2.0, 1.0], ridge=0.5, selection="forward")
+    model = at.GroupPursuitRegressor(costs=[1.0, 2.0, 1.0], l2_regularization=0.5, selection="forward")
     model.fit_moments([[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]], [0.6, 0.5, 0.3])
     certificate = model.certificate_
     gamma = certificate.gamma
@@ -278,14 +284,16 @@ def test_product_and_corollary_have_their_printed_numbers():
 
 
 def test_constants_are_measured_once():
-    model = at.GroupPursuitRegressor(costs=[1.0, 2.0], ridge=0.1).fit_moments(np.eye(2), [0.5, 0.5])
+    model = at.GroupPursuitRegressor(costs=[1.0, 2.0], l2_regularization=0.1).fit_moments(
+        np.eye(2), [0.5, 0.5]
+    )
     assert measured_of(model.certificate_) is measured_of(model.certificate_)
 
 
 def test_a_file_keeps_no_constants_of_the_run(tmp_path):
     X, y, costs = at.datasets.load("diabetes")
     for settings in ({}, {"schedule": "doubling"}, {"costs": np.ones(10)}):
-        model = at.GroupPursuitRegressor(**{"costs": costs, "ridge": 0.1, **settings}).fit(X, y)
+        model = at.GroupPursuitRegressor(**{"costs": costs, "l2_regularization": 0.1, **settings}).fit(X, y)
         model.save(tmp_path / "model.anytime")
         assert bounds(model.truncate(9.0).certificate_, 9.0)
         rows = bounds(at.load(tmp_path / "model.anytime").certificate_, 9.0)
@@ -297,7 +305,7 @@ def test_a_file_keeps_no_constants_of_the_run(tmp_path):
 
 
 def test_a_free_group_that_was_passed_over_has_no_rate_to_fall_short_of():
-    model = at.GroupPursuitRegressor(costs=[1.0, 0.0], ridge=0.1, cost_aware=False)
+    model = at.GroupPursuitRegressor(costs=[1.0, 0.0], l2_regularization=0.1, cost_aware=False)
     certificate = model.fit_moments(np.eye(2), [0.6, 0.5]).certificate_
     assert measured_of(certificate).rate_slack == np.inf
     row = of(bounds(certificate, 1.0), "Theorem 4.3.3", "corrected, rate")

@@ -187,11 +187,13 @@ def theorem_3_3_2(table, costs, order, gamma):
     return holds(values[:, None], bound)
 
 
-def pursuit_order(S, v, start, ridge, penalty, criterion, costs):
-    table = least_squares(S, v, ridge, start, penalty)
+def pursuit_order(S, v, start, l2_regularization, penalty, criterion, costs):
+    table = least_squares(S, v, l2_regularization, start, penalty)
     if criterion == "forward":
         return greedy(TableOracle(table), costs).order
-    return greedy(TableOracle(table, pursuit_scores(S, v, start, ridge, penalty, criterion)), costs).order
+    return greedy(
+        TableOracle(table, pursuit_scores(S, v, start, l2_regularization, penalty, criterion)), costs
+    ).order
 
 
 def test_lemma_3_3_1_and_theorem_3_3_2_hold_for_omp_and_forward_regression_and_fail_for_wrong_orders():
@@ -228,11 +230,11 @@ def test_lemma_3_3_1_holds_with_the_constant_of_each_criterion(criterion, penalt
     for k in range(40):
         random = np.random.default_rng([11, k])
         S, v = random_moments(random, 8, strength=random.choice([0.1, 0.5]))
-        ridge = random.choice([0.0, 1e-3, 0.1, 1.0])
+        l2_regularization = random.choice([0.0, 1e-3, 0.1, 1.0])
         costs = random_costs(random, 4)
-        gamma = spectral_gamma(S, ridge, start, penalty=penalty, criterion=criterion)
-        order = pursuit_order(S, v, start, ridge, penalty, criterion, costs)
-        table = least_squares(S, v, ridge, start, penalty)
+        gamma = spectral_gamma(S, l2_regularization, start, penalty=penalty, criterion=criterion)
+        order = pursuit_order(S, v, start, l2_regularization, penalty, criterion, costs)
+        table = least_squares(S, v, l2_regularization, start, penalty)
         assert lemma_3_3_1(table, costs, order, gamma)
         assert theorem_3_3_2(table, costs, order, gamma)
 
@@ -261,11 +263,11 @@ def test_theorems_5_2_5_and_5_2_6_and_corollary_5_2_7():
     for k in range(150):
         random = np.random.default_rng([13, k])
         S, v = random_moments(random, 5)
-        ridge, costs = random.choice([0.0, 0.1, 0.25, 0.5]), random_costs(random, 5)
-        gamma = regularised_gamma(np.linalg.eigvalsh(S)[0], ridge)
-        table = least_squares(S, v, ridge)
-        assert ridge / (1 + ridge) <= gamma <= submodularity_ratio(table) + SLACK
-        omp = pursuit_order(S, v, start, ridge, "identity", "omp", costs)
+        l2_regularization, costs = random.choice([0.0, 0.1, 0.25, 0.5]), random_costs(random, 5)
+        gamma = regularised_gamma(np.linalg.eigvalsh(S)[0], l2_regularization)
+        table = least_squares(S, v, l2_regularization)
+        assert l2_regularization / (1 + l2_regularization) <= gamma <= submodularity_ratio(table) + SLACK
+        omp = pursuit_order(S, v, start, l2_regularization, "identity", "omp", costs)
         assert holds(greediness(TableOracle(table), omp, costs), gamma)
         for order, alpha in ((greedy(TableOracle(table), costs).order, 1.0), (omp, gamma)):
             _, values = values_along(table, order)
@@ -307,24 +309,26 @@ def test_theorem_5_4_3_logistic_loss_is_approximately_submodular():
         X = random.normal(size=(50, 4)) + random.normal(size=(50, 1))
         X = (X - X.mean(axis=0)) / X.std(axis=0)
         y = np.sign(X @ random.normal(size=4) + random.normal(size=50))
-        ridge = random.choice([0.1, 0.25])
-        table = np.array([np.log(2.0) - fitted_logistic(X[:, s], y, ridge) for s in members(4)])
-        gamma = regularised_gamma(np.linalg.eigvalsh(X.T @ X / 50)[0], ridge, m=0.0, M=0.25)
-        assert gamma == pytest.approx(ridge / (0.25 + ridge))
+        l2_regularization = random.choice([0.1, 0.25])
+        table = np.array([np.log(2.0) - fitted_logistic(X[:, s], y, l2_regularization) for s in members(4)])
+        gamma = regularised_gamma(np.linalg.eigvalsh(X.T @ X / 50)[0], l2_regularization, m=0.0, M=0.25)
+        assert gamma == pytest.approx(l2_regularization / (0.25 + l2_regularization))
         assert gamma <= submodularity_ratio(table) + 1e-7
-        spectral = curved_gamma(X.T @ X / 50, ridge, (0.0, 0.25))
+        spectral = curved_gamma(X.T @ X / 50, l2_regularization, (0.0, 0.25))
         costs = random_costs(random, 4)
         assert theorem_3_3_2(table, costs, greedy(TableOracle(table), costs).order, spectral)
 
 
-def fitted_logistic(X, y, ridge):
-    """The least of ``mean log(1 + exp(-y X w)) + ridge w'w / 2``, by Newton's method."""
+def fitted_logistic(X, y, l2_regularization):
+    """The least of ``mean log(1 + exp(-y X w)) + l2_regularization w'w / 2``, by Newton's method."""
     w = np.zeros(X.shape[1])
     for _ in range(50):
         p = 1 / (1 + np.exp(y * (X @ w)))
-        gradient = -X.T @ (y * p) / len(y) + ridge * w
-        w -= np.linalg.solve((X.T * (p * (1 - p))) @ X / len(y) + ridge * np.eye(len(w)), gradient)
-    return np.logaddexp(0.0, -y * (X @ w)).mean() + ridge * w @ w / 2
+        gradient = -X.T @ (y * p) / len(y) + l2_regularization * w
+        w -= np.linalg.solve(
+            (X.T * (p * (1 - p))) @ X / len(y) + l2_regularization * np.eye(len(w)), gradient
+        )
+    return np.logaddexp(0.0, -y * (X @ w)).mean() + l2_regularization * w @ w / 2
 
 
 def test_theorem_5_3_3_holds_at_the_empty_set():
@@ -415,7 +419,7 @@ def test_the_table_of_guarantees_agrees_with_the_functions():
         (lambda: greedy_bound(1.0, 1.0, 1.0, beta=np.nan), "beta is nan"),
         (lambda: greedy_bound(1.0, 1.0, 1.0, form="sharp"), "form is 'sharp'"),
         (lambda: doubling_bound_elementwise(1.0, -1.0), "ratio is -1"),
-        (lambda: regularised_gamma(0.5, -1.0), "ridge is -1"),
+        (lambda: regularised_gamma(0.5, -1.0), "l2_regularization is -1"),
         (lambda: constrained_delta(1.0, np.inf), "radius is inf"),
     ],
 )

@@ -188,14 +188,14 @@ def test_g5_theorem_5_3_4_is_refuted_with_unequal_costs():
 # ---------------------------------------------------------------------- groups
 
 
-def group_problem(blocks, correlations, ridge):
+def group_problem(blocks, correlations, l2_regularization):
     """Groups uncorrelated with each other: ``S``, ``v``, ``start`` and the objective over groups."""
     start = np.cumsum([0, *(len(block) for block in blocks)])
     S = np.zeros((start[-1], start[-1]))
     for block, i, j in zip(blocks, start[:-1], start[1:], strict=True):
         S[i:j, i:j] = block
     v = np.concatenate([np.full(len(b), c) for b, c in zip(blocks, correlations, strict=True)])
-    return S, v, start, least_squares(S, v, ridge, start)
+    return S, v, start, least_squares(S, v, l2_regularization, start)
 
 
 def test_g6_the_largest_single_correlation_picks_the_wrong_group():
@@ -263,8 +263,8 @@ def test_figure_5_1b_the_bound_against_the_correlation_of_two_features(rho):
     S = np.array([[1.0, rho], [rho, 1.0]])
     found = []
     for alpha_is_gamma in (False, True):
-        for ridge in (0.0, 0.5):
-            gamma = spectral_gamma(S, ridge)
+        for l2_regularization in (0.0, 0.5):
+            gamma = spectral_gamma(S, l2_regularization)
             found.append(
                 float(greedy_bound(1.0, 1.0, 1.0, gamma=gamma, alpha=gamma if alpha_is_gamma else 1.0))
             )

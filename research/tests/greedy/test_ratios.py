@@ -217,47 +217,53 @@ START = [0, 3, 5, 6]
 
 
 @given(seeds, st.sampled_from([1e-3, 0.1, 1.0]))
-def test_spectral_constants_are_those_of_the_table(seed, ridge):
+def test_spectral_constants_are_those_of_the_table(seed, l2_regularization):
     """Linear specification, 3.2: all rows, for standardised columns that are not whitened."""
     S, _ = random_moments(np.random.default_rng(seed), 6)
     blocks = [S[:3, :3], S[3:5, 3:5], S[5:, 5:]]
-    C, Bd0 = S + ridge * np.eye(6), block_diag(*blocks)
-    Bd = Bd0 + ridge * np.eye(6)
+    C, Bd0 = S + l2_regularization * np.eye(6), block_diag(*blocks)
+    Bd = Bd0 + l2_regularization * np.eye(6)
     sigma = min(np.linalg.eigvalsh(block)[0] for block in blocks)
-    largest = max(np.linalg.eigvalsh(block)[-1] for block in blocks) + ridge
+    largest = max(np.linalg.eigvalsh(block)[-1] for block in blocks) + l2_regularization
     least = np.linalg.eigvalsh(C)[0]
     expected = {
         "forward": eigh(C, Bd, eigvals_only=True)[0],
         "omp": eigh(C, Bd, eigvals_only=True)[0],
-        "literal": eigh(C, Bd0, eigvals_only=True)[0] / (1 + ridge / sigma),
+        "literal": eigh(C, Bd0, eigvals_only=True)[0] / (1 + l2_regularization / sigma),
         "unwhitened": least / largest,
-        "single": least / (3 * (1 + ridge)),
+        "single": least / (3 * (1 + l2_regularization)),
     }
     for criterion, gamma in expected.items():
-        assert spectral_gamma(S, ridge, START, criterion=criterion) == pytest.approx(gamma, rel=1e-6)
-    assert expected["unwhitened"] >= least / (3 + ridge) - 1e-12
+        assert spectral_gamma(S, l2_regularization, START, criterion=criterion) == pytest.approx(
+            gamma, rel=1e-6
+        )
+    assert expected["unwhitened"] >= least / (3 + l2_regularization) - 1e-12
 
 
 @given(seeds, st.sampled_from([0.0, 1e-3, 0.1, 1.0]))
-def test_on_whitened_data_gamma_is_the_least_eigenvalue_and_the_ridge_over_1_and_the_ridge(seed, ridge):
+def test_on_whitened_data_gamma_is_the_least_eigenvalue_and_the_ridge_over_1_and_the_ridge(
+    seed, l2_regularization
+):
     S, _ = random_moments(np.random.default_rng(seed), 6)
     whiten = np.linalg.inv(np.real(sqrtm(penalty_of(S, START, "groups"))))
     white = whiten @ S @ whiten
     least = np.linalg.eigvalsh(white)[0]
     for gamma in (
-        spectral_gamma(S, ridge, START, penalty="groups"),
-        spectral_gamma((white + white.T) / 2, ridge, START),
-        regularised_gamma(least, ridge),
+        spectral_gamma(S, l2_regularization, START, penalty="groups"),
+        spectral_gamma((white + white.T) / 2, l2_regularization, START),
+        regularised_gamma(least, l2_regularization),
     ):
-        assert gamma == pytest.approx((least + ridge) / (1 + ridge))
+        assert gamma == pytest.approx((least + l2_regularization) / (1 + l2_regularization))
 
 
 def test_groups_of_one_column_need_no_start():
     S, _ = random_moments(np.random.default_rng(0), 5)
-    for ridge in (0.0, 0.3):
-        expected = regularised_gamma(np.linalg.eigvalsh(S)[0], ridge)  # Theorem 5.2.5
-        assert spectral_gamma(S, ridge) == pytest.approx(expected)
-        assert spectral_gamma(S, ridge, range(6), criterion="unwhitened") == pytest.approx(expected)
+    for l2_regularization in (0.0, 0.3):
+        expected = regularised_gamma(np.linalg.eigvalsh(S)[0], l2_regularization)  # Theorem 5.2.5
+        assert spectral_gamma(S, l2_regularization) == pytest.approx(expected)
+        assert spectral_gamma(S, l2_regularization, range(6), criterion="unwhitened") == pytest.approx(
+            expected
+        )
 
 
 def test_orthonormal_columns_have_gamma_1_and_repeated_groups_none():
@@ -269,7 +275,7 @@ def test_orthonormal_columns_have_gamma_1_and_repeated_groups_none():
 
 
 @given(seeds, st.sampled_from(["identity", "groups"]), st.sampled_from([0.0, 0.2]))
-def test_repeated_and_constant_columns_within_a_group_do_not_spoil_gamma(seed, penalty, ridge):
+def test_repeated_and_constant_columns_within_a_group_do_not_spoil_gamma(seed, penalty, l2_regularization):
     """A group of rank 2 in five columns is one of two: only the directions that are there count."""
     S, _ = random_moments(np.random.default_rng(seed), 4)
     wide = np.zeros((5, 4))
@@ -279,8 +285,10 @@ def test_repeated_and_constant_columns_within_a_group_do_not_spoil_gamma(seed, p
     full = np.zeros((7, 4))
     full[:5, :2], full[5:, 2:] = wide[:, :2], np.eye(2)
     for criterion in ("forward", "omp", "literal", "unwhitened"):
-        expected = spectral_gamma(S, ridge, [0, 2, 4], penalty=penalty, criterion=criterion)
-        found = spectral_gamma(full @ S @ full.T, ridge, [0, 5, 7], penalty=penalty, criterion=criterion)
+        expected = spectral_gamma(S, l2_regularization, [0, 2, 4], penalty=penalty, criterion=criterion)
+        found = spectral_gamma(
+            full @ S @ full.T, l2_regularization, [0, 5, 7], penalty=penalty, criterion=criterion
+        )
         assert found == pytest.approx(expected)
 
 
@@ -296,14 +304,16 @@ def test_without_ridge_gamma_does_not_depend_on_the_axes_of_a_group(seed):
 
 
 @given(seeds, st.sampled_from(["identity", "groups"]), st.sampled_from([0.0, 1e-3, 0.3]))
-def test_spectral_gamma_is_a_lower_bound_on_the_submodularity_of_least_squares(seed, penalty, ridge):
+def test_spectral_gamma_is_a_lower_bound_on_the_submodularity_of_least_squares(
+    seed, penalty, l2_regularization
+):
     """Theorem 5.2.5, for groups: over every A and S."""
     S, v = random_moments(np.random.default_rng(seed), 8)
     start = [0, 2, 3, 5, 6, 8]
-    table = least_squares(S, v, ridge, start, penalty)
-    gamma = spectral_gamma(S, ridge, start, penalty=penalty)
+    table = least_squares(S, v, l2_regularization, start, penalty)
+    gamma = spectral_gamma(S, l2_regularization, start, penalty=penalty)
     assert 0.0 < gamma <= submodularity_ratio(table) + 1e-9
-    rho = spectral_gamma(S, ridge, start, penalty=penalty, criterion="unwhitened")  # section 8.9
+    rho = spectral_gamma(S, l2_regularization, start, penalty=penalty, criterion="unwhitened")  # section 8.9
     assert rho <= gamma + 1e-12
 
 
@@ -345,7 +355,7 @@ def test_a_matrix_without_varying_columns_has_gamma_1():
         (lambda: greediness_slack(len, [0], [1.0], per="step"), "per is 'step'"),
         (lambda: spectral_gamma([[1.0, 0.5]]), "symmetric"),
         (lambda: spectral_gamma([[1.0, 0.5], [0.4, 1.0]]), "symmetric"),
-        (lambda: spectral_gamma(np.eye(2), -1.0), "ridge is -1"),
+        (lambda: spectral_gamma(np.eye(2), -1.0), "l2_regularization is -1"),
         (lambda: spectral_gamma(np.eye(2), start=[0, 1]), "rise from 0"),
         (lambda: spectral_gamma(np.eye(2), penalty="l1"), "penalty is 'l1'"),
         (lambda: spectral_gamma(np.eye(2), criterion="best"), "criterion is 'best'"),

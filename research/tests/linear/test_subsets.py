@@ -29,14 +29,14 @@ def all_sets(n):
     return [tuple(g for g in range(n) if bits >> g & 1) for bits in range(2**n)]
 
 
-@pytest.mark.parametrize("ridge", [0.0, 0.1])
-def test_every_set_is_worth_what_least_squares_on_its_columns_takes_off_the_risk(ridge):
+@pytest.mark.parametrize("l2_regularization", [0.0, 0.1])
+def test_every_set_is_worth_what_least_squares_on_its_columns_takes_off_the_risk(l2_regularization):
     X, Y, start, costs = problem([2, 1, 3, 1, 2], n_targets=2)
-    best = best_subsets(*moments(X, Y), start, costs, ridge=ridge)
+    best = best_subsets(*moments(X, Y), start, costs, l2_regularization=l2_regularization)
     for bits, chosen in enumerate(all_sets(5)):
         Z = X[:, columns_of(chosen, start)]
         d = Z.shape[1]
-        rows = np.vstack([Z, np.sqrt(ridge * len(X)) * np.eye(d)])
+        rows = np.vstack([Z, np.sqrt(l2_regularization * len(X)) * np.eye(d)])
         targets = np.vstack([Y, np.zeros((d, 2))])
         left = targets - rows @ np.linalg.lstsq(rows, targets, rcond=None)[0] if d else targets
         assert best.all_values[bits] == pytest.approx(
@@ -54,11 +54,15 @@ def test_a_penalty_of_blocks_is_ridge_on_whitened_weights():
         blocks[own, own] = S[own, own]
         roots = np.linalg.cholesky(S[own, own])
         X[:, own] = np.linalg.solve(roots, X[:, own].T).T
-    whitened = best_subsets(*moments(X, Y), start, costs, ridge=0.3)
+    whitened = best_subsets(*moments(X, Y), start, costs, l2_regularization=0.3)
     np.testing.assert_allclose(
-        best_subsets(S, V, start, costs, ridge=0.3, penalty=blocks).all_values, whitened.all_values
+        best_subsets(S, V, start, costs, l2_regularization=0.3, penalty=blocks).all_values,
+        whitened.all_values,
     )
-    assert abs(best_subsets(S, V, start, costs, ridge=0.3).all_values - whitened.all_values).max() > 1e-3
+    assert (
+        abs(best_subsets(S, V, start, costs, l2_regularization=0.3).all_values - whitened.all_values).max()
+        > 1e-3
+    )
 
 
 def test_columns_that_repeat_others_add_nothing():
@@ -76,7 +80,7 @@ def test_columns_that_repeat_others_add_nothing():
 
 def test_no_set_beats_the_frontier_and_the_frontier_is_made_of_sets():
     X, Y, start, costs = problem([1, 2, 1, 1, 2, 1, 1], seed=1)
-    best = best_subsets(*moments(X, Y), start, costs, ridge=0.01)
+    best = best_subsets(*moments(X, Y), start, costs, l2_regularization=0.01)
     for budget in np.arange(0, costs.sum() + 1):
         affordable = best.all_costs <= budget
         assert best.value_at(budget) == best.all_values[affordable].max()
@@ -130,7 +134,7 @@ def test_example_g6_copies_are_worth_one_column():
     """Nine copies of a column with correlation 0.5 against three orthogonal ones; λ = 1e-3: 0.12499 and 0.37463."""
     C = np.eye(12)
     C[:9, :9] = 1.0
-    best = best_subsets(C, np.full(12, 0.5), [0, 9, 12], [1.0, 1.0], ridge=1e-3)
+    best = best_subsets(C, np.full(12, 0.5), [0, 9, 12], [1.0, 1.0], l2_regularization=1e-3)
     np.testing.assert_allclose(best.all_values[[1, 2]], [0.12499, 0.37463], atol=5e-6)
 
 
@@ -208,7 +212,7 @@ def test_columns_that_repeat_others_share_bounded_weights():
 
 def test_thirteen_columns_take_less_than_a_second():
     X, Y, start, costs = problem([1] * 13, n=506)
-    for options in ({"ridge": 0.1}, {"norm_bound": 0.4}):
+    for options in ({"l2_regularization": 0.1}, {"norm_bound": 0.4}):
         began = time.process_time()
         best_subsets(*moments(X, Y), start, costs, **options)
         assert time.process_time() - began < 1
@@ -216,11 +220,13 @@ def test_thirteen_columns_take_less_than_a_second():
 
 def test_sets_are_the_same_when_memory_is_short(monkeypatch):
     X, Y, start, costs = problem([2] * 7, n_targets=2)
-    whole = best_subsets(*moments(X, Y), start, costs, ridge=0.01)
+    whole = best_subsets(*moments(X, Y), start, costs, l2_regularization=0.01)
     bound = best_subsets(*moments(X, Y), start, costs, norm_bound=0.2)
     monkeypatch.setattr("anytime.linear.subsets._BYTES", 1000)
     np.testing.assert_allclose(
-        best_subsets(*moments(X, Y), start, costs, ridge=0.01).all_values, whole.all_values, rtol=1e-12
+        best_subsets(*moments(X, Y), start, costs, l2_regularization=0.01).all_values,
+        whole.all_values,
+        rtol=1e-12,
     )
     np.testing.assert_allclose(
         best_subsets(*moments(X, Y), start, costs, norm_bound=0.2).all_values, bound.all_values, rtol=1e-12
@@ -241,7 +247,7 @@ def test_subsets_of_nothing():
         ({"start": [0, 1, 1]}, "start must rise from 0 to the 2 columns"),
         ({"costs": [1.0]}, "one finite number for each of 2 groups"),
         ({"costs": [1.0, -2.0]}, "none negative"),
-        ({"ridge": -1.0}, "ridge"),
+        ({"l2_regularization": -1.0}, "l2_regularization"),
         ({"penalty": np.eye(3)}, "shape of S"),
         ({"norm_bound": 0.0}, "norm_bound must be positive"),
     ],

@@ -97,7 +97,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     min_samples_leaf : int, default=20
         The fewest training rows in a leaf.
     l2_regularization : float, default=0.0
-        Added to the curvature of a leaf's loss.
+        Half of it times the squared weights, or values of leaves, is added to the loss.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. They count in
         training, in what is judged, and in the fit of a costly model that takes weights.

@@ -137,7 +137,7 @@ class LinearPairLearner:
     weight : (n,), default=None
     standardise : bool, default=True
         Penalise the weights of columns of mean 0 and deviation 1.
-    ridge : float, default=1e-6
+    l2_regularization : float, default=1e-6
         Half of it times the squared length of the weights is added: separable rows have no finite solution without.
     max_steps : int, default=200
         Of the accelerated proximal gradient, per turn.
@@ -157,7 +157,7 @@ class LinearPairLearner:
         divergence: Divergence | None = None,
         weight: Array | None = None,
         standardise: bool = True,
-        ridge: float = 1e-6,
+        l2_regularization: float = 1e-6,
         max_steps: int = 200,
         tol: float = 1e-6,
     ) -> None:
@@ -171,10 +171,10 @@ class LinearPairLearner:
         self.divergence = KullbackLeibler() if divergence is None else divergence
         self.loss = loss
         self.n_outputs = loss.n_outputs(y) if n_classes is None else LINKS[loss.link].n_outputs(n_classes)
-        self.y, self.cost_penalty, self.ridge, self.max_steps, self.tol = (
+        self.y, self.cost_penalty, self.l2_regularization, self.max_steps, self.tol = (
             y,
             cost_penalty,
-            ridge,
+            l2_regularization,
             max_steps,
             tol,
         )
@@ -184,7 +184,7 @@ class LinearPairLearner:
         self.costs, self.penalty = costs, GroupPenalty(costs, cost_penalty)
         ones = np.column_stack([self.Z, np.ones(len(y))])
         spread = float(np.linalg.norm(ones.T @ (self.share[:, None] * ones), 2))
-        self.bend = max(self.divergence.smoothness, self.loss.smoothness or 1.0) * spread + ridge
+        self.bend = max(self.divergence.smoothness, self.loss.smoothness or 1.0) * spread + l2_regularization
 
     # ------------------------------------------------------------------ starts
 
@@ -198,7 +198,7 @@ class LinearPairLearner:
         return LinearPair(
             gate=scores[:, 0],
             cheap_loss=self.loss.per_row(scores[:, 1:], self.y),
-            penalty=self.penalty.value(W) + 0.5 * self.ridge * float((W**2).sum()),
+            penalty=self.penalty.value(W) + 0.5 * self.l2_regularization * float((W**2).sum()),
             blocks=lambda: self._blocks(W, b),
             weights=W,
             intercepts=b,
@@ -276,13 +276,13 @@ class LinearPairLearner:
     ) -> float:
         value = stays @ self.loss.per_row(scores[:, 1:], self.y)
         value += self.share @ self.divergence.gate_loss(scores[:, 0], target)
-        return float(value + penalty.value(W) + 0.5 * self.ridge * (W**2).sum())
+        return float(value + penalty.value(W) + 0.5 * self.l2_regularization * (W**2).sum())
 
     def _slopes(self, W: Array, scores: Array, target: Array, stays: Array) -> tuple[Array, Array]:
         slope = np.empty_like(scores)
         slope[:, 0] = self.share * self.divergence.gate_slope(scores[:, 0], target)
         slope[:, 1:] = stays[:, None] * self.loss.required_gradient()(scores[:, 1:], self.y)
-        return self.Z.T @ slope + self.ridge * W, slope.sum(axis=0)
+        return self.Z.T @ slope + self.l2_regularization * W, slope.sum(axis=0)
 
     # ------------------------------------------------------------------ what remains
 

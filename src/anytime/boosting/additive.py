@@ -19,7 +19,7 @@ from anytime.boosting.objective import MeanLoss
 from anytime.boosting.trainer import BoostingRules
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS, Loss, training_loss
-from anytime.parameters import shared, store, without
+from anytime.parameters import not_negative, shared, store, without
 
 # The variants of Grubb's thesis as settings of one trainer; see ``anytime.boosting.trainer``.
 METHODS: dict[str, dict[str, Any]] = {
@@ -45,7 +45,7 @@ class _AdditiveSpeedBoost(BoostedModel):
         "holdout": [Interval(Real, 0, 1, closed="neither"), None],
         "folds": [Interval(Integral, 2, None, closed="left"), None],
         "filters": [callable, None],
-        "ridge": [Interval(Real, 0, None, closed="left")],
+        "weight_regularization": [not_negative],
     }
 
     def __init__(
@@ -67,7 +67,7 @@ class _AdditiveSpeedBoost(BoostedModel):
         holdout: float | None = None,
         folds: int | None = None,
         filters: Any = None,
-        ridge: float = 0.0,
+        weight_regularization: float = 0.0,
         validation_fraction: float | None = 0.2,
         n_iter_no_change: int = 20,
         max_bins: int = 255,
@@ -87,9 +87,10 @@ class _AdditiveSpeedBoost(BoostedModel):
         """Also refuse settings that do not go together."""
         super()._validate_params()
         refits = METHODS[self.method]["reweight"] == "all"
-        if self.ridge and not refits:
+        if self.weight_regularization and not refits:
             raise ValueError(
-                f"ridge means nothing with method={self.method!r}; it is for 'omp' and 'omp_gain', which refit all weights"
+                f"weight_regularization means nothing with method={self.method!r}; it is for 'omp' and 'omp_gain', which refit "
+                "all weights"
             )
         if self.folds is not None and refits:
             raise ValueError(f"folds mean nothing with method={self.method!r}; they are for 'proj' and 'mp'")
@@ -112,7 +113,7 @@ class _AdditiveSpeedBoost(BoostedModel):
         full_steps = votes or METHODS[self.method]["reweight"] == "all"
         rules = BoostingRules(
             **METHODS[self.method],
-            ridge=self.ridge,
+            weight_regularization=self.weight_regularization,
             cost_aware=self.cost_aware and not votes,
             schedule=self.schedule,
             c_min=self.c_min,
@@ -215,8 +216,8 @@ class AdditiveSpeedBoostClassifier(ClassifierFace, _AdditiveSpeedBoost):
     filters : callable, default=None
         Filters to choose from, such as ``anytime.boosting.margin_filters()``; a stage then works only on rows that its filter
         lets pass.
-    ridge : float, default=0.0
-        "omp": on the weights.
+    weight_regularization : float, default=0.0
+        "omp": half of it times the squared weights of the learners is added to the loss.
     validation_fraction : float or None, default=0.2
         Share of the training rows held out to decide on. None: none are.
     evaluation_cost : float, default=0.0
@@ -258,9 +259,9 @@ class AdditiveSpeedBoostRegressor(RegressorFace, _AdditiveSpeedBoost):
         "auto": squared.
     costs, method, learners, n_estimators, learning_rate, max_depth, min_samples_leaf, l2_regularization, cost_aware
         As in :class:`AdditiveSpeedBoostClassifier`.
-    schedule, c_min, holdout, folds, filters, ridge, validation_fraction, n_iter_no_change, max_bins, categorical_features
+    schedule, c_min, holdout, folds, filters, weight_regularization, validation_fraction, n_iter_no_change, max_bins
         As in :class:`AdditiveSpeedBoostClassifier`.
-    evaluation_cost, time_budget, warm_start, budget, meter, random_state, n_jobs, verbose
+    categorical_features, evaluation_cost, time_budget, warm_start, budget, meter, random_state, n_jobs, verbose
         As in :class:`AdditiveSpeedBoostClassifier`.
 
     Attributes
@@ -288,9 +289,9 @@ class AdditiveSpeedBoostRanker(BoostedRanker, _AdditiveSpeedBoost):
         "auto": lambdarank. "squared": regression on the grades.
     costs, method, learners, n_estimators, learning_rate, max_depth, min_samples_leaf, l2_regularization, cost_aware
         As in :class:`AdditiveSpeedBoostClassifier`.
-    schedule, c_min, holdout, folds, filters, ridge, validation_fraction, n_iter_no_change, max_bins, categorical_features
+    schedule, c_min, holdout, folds, filters, weight_regularization, validation_fraction, n_iter_no_change, max_bins
         As in :class:`AdditiveSpeedBoostClassifier`.
-    evaluation_cost, time_budget, warm_start, budget, meter, random_state, n_jobs, verbose
+    categorical_features, evaluation_cost, time_budget, warm_start, budget, meter, random_state, n_jobs, verbose
         As in :class:`AdditiveSpeedBoostClassifier`.
 
     Attributes

@@ -146,7 +146,7 @@ class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
     min_samples_leaf : int, default=20
         The fewest training rows in a leaf.
     l2_regularization : float, default=0.0
-        Added to the curvature of a leaf's loss.
+        Half of it times the squared weights, or values of leaves, is added to the loss.
     cost_penalty : float, default=0.0
         Loss that one unit of cost must save to be spent. Here the impurity that a split takes off.
     loss : {"auto", "logistic", "multinomial", "one_vs_all", "exponential", ...} or Loss, default="auto"

@@ -280,14 +280,14 @@ class LinearLearner:
     Parameters
     ----------
     n_columns : int, default=1
-    ridge : float, default=1e-6
+    l2_regularization : float, default=1e-6
         On columns of unit deviation.
     evaluation_cost : float, default=0
         Price of evaluating it.
     """
 
     n_columns: int = 1
-    ridge: float = 1e-6
+    l2_regularization: float = 1e-6
     evaluation_cost: float = 0.0
 
     def fit(self, task: GradientTask) -> Weak | None:
@@ -308,7 +308,9 @@ class LinearLearner:
             bought |= task.costs.closure(task.costs.groups_of(np.array(chosen[-1:])))
             inside = Z[:, chosen]
             weighted = inside.T * share
-            solved = np.linalg.solve(weighted @ inside + self.ridge * np.eye(len(chosen)), weighted @ target)
+            solved = np.linalg.solve(
+                weighted @ inside + self.l2_regularization * np.eye(len(chosen)), weighted @ target
+            )
             left = target - inside @ solved
         slopes = solved / deviation[chosen, None]
         block = LinearBlock(chosen, slopes, intercepts=mean[None, :], centres=centre[chosen])
@@ -332,7 +334,7 @@ class KernelLearner:
         None: all.
     width : float, default=1
         Of a bump, in units of the median distance between a row and a centre.
-    ridge : float, default=1e-6
+    l2_regularization : float, default=1e-6
     evaluation_cost : float, default=0
         Price of evaluating it.
     """
@@ -340,7 +342,7 @@ class KernelLearner:
     n_centres: int = 10
     columns: Sequence[int] | None = None
     width: float = 1.0
-    ridge: float = 1e-6
+    l2_regularization: float = 1e-6
     evaluation_cost: float = 0.0
 
     def fit(self, task: GradientTask) -> Weak | None:
@@ -357,7 +359,7 @@ class KernelLearner:
         bumps = block.bumps(X)
         inside = bumps[rows]
         weighted = inside.T * share
-        gram = weighted @ inside + self.ridge * np.eye(len(centres))
+        gram = weighted @ inside + self.l2_regularization * np.eye(len(centres))
         block = block.with_weights(
             np.asarray(np.linalg.solve(gram, weighted @ task.target[rows]), dtype=np.float64)
         )

@@ -20,7 +20,7 @@ _FLAT = 1e-8  # slope at which a descent by values ends
 
 
 class Reweighting:
-    """The weights with the least ``objective(base + sum of weight_j h_j) + ridge / 2 |weights|²``.
+    """The weights with the least ``objective(base + sum of weight_j h_j) + weight_regularization / 2 |weights|²``.
 
     A loss of constant curvature is solved from inner products, of which a new predictor adds one row; other losses go on from the
     weights before, in coordinates in which their curvature there is even. Outputs of all predictors are kept.
@@ -32,8 +32,10 @@ class Reweighting:
         The largest weight, for losses of varying curvature: some have no least point without.
     """
 
-    def __init__(self, objective: MeanLoss, base: Array, ridge: float, largest: float = np.inf) -> None:
-        self.objective, self.ridge, self.largest = objective, ridge, largest
+    def __init__(
+        self, objective: MeanLoss, base: Array, weight_regularization: float, largest: float = np.inf
+    ) -> None:
+        self.objective, self.weight_regularization, self.largest = objective, weight_regularization, largest
         self.weights = np.zeros(0)  # (t,)
         self.scores = np.tile(base, (len(objective), 1))  # (n, K)
         self.value = objective.value(self.scores)  # of the objective, with its ridge
@@ -73,7 +75,7 @@ class Reweighting:
         return gain
 
     def _penalty(self, weights: Array) -> float:
-        return 0.5 * self.ridge * float(weights @ weights)
+        return 0.5 * self.weight_regularization * float(weights @ weights)
 
     def _solver(self, rows: Rows) -> Callable[[Array], Array]:
         """From a predictor to the weights of all, with it the last."""
@@ -87,11 +89,11 @@ class Reweighting:
         return lambda h: factor.joined(*self._border(self.outputs, h, rows)).weights
 
     def _border(self, outputs: Array, h: Array, rows: Rows) -> tuple[Array, float, float]:
-        """What a predictor adds to the system ``(M <h_i, h_j> + ridge) w = <g, h_i>``, g the negative gradient at the start."""
+        """What a predictor adds to the system ``(M <h_i, h_j> + r) w = <g, h_i>``: r the regularization, g minus the gradient."""
         curvature = self.objective.loss.convexity
         weighted = self.objective.shares(rows)[:, None] * h[rows]
         row = curvature * np.tensordot(outputs[:, rows], weighted, 2)
-        corner = curvature * float(np.vdot(weighted, h[rows])) + self.ridge
+        corner = curvature * float(np.vdot(weighted, h[rows])) + self.weight_regularization
         return row, corner, float(np.vdot(weighted, self._pull[rows]))
 
     def _descent(self, rows: Rows) -> Callable[[Array], Array]:
@@ -107,13 +109,19 @@ class Reweighting:
             def penalised(w: Array) -> tuple[float, Array]:
                 scores = start + np.tensordot(w[:-1], outputs, 1) + w[-1] * h
                 pull = share * gradient(scores, y)
-                slope = np.append(np.tensordot(outputs, pull, 2), np.vdot(h, pull)) + self.ridge * w
+                slope = (
+                    np.append(np.tensordot(outputs, pull, 2), np.vdot(h, pull))
+                    + self.weight_regularization * w
+                )
                 return objective.value_of(scores, rows) + self._penalty(w), slope
 
             border = np.tensordot(outputs, curvature * h, 2)
             bend = np.block([[inside, border[:, None]], [border, np.vdot(h, curvature * h)]])
             return _least(
-                penalised, np.append(self.weights, 0.0), bend + self.ridge * np.eye(len(bend)), self.largest
+                penalised,
+                np.append(self.weights, 0.0),
+                bend + self.weight_regularization * np.eye(len(bend)),
+                self.largest,
             )
 
         return weights

@@ -176,7 +176,7 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
     min_samples_leaf : int, default=20
         The fewest training rows in a leaf. In small tables a twentieth of the rows, where that is less.
     l2_regularization : float, default=1.0
-        Added to the curvature of a leaf's loss.
+        Half of it times the squared weights, or values of leaves, is added to the loss.
     max_stages : int, default=24
         The most stages that the plan may have. With more purchases than that, stages are spaced evenly on the logarithm of cost.
     validation_fraction : float or None, default=0.2

@@ -46,8 +46,8 @@ class BoostingRules:
         After each step only the newest weight is fitted, or all are.
     normalise : bool, default=True
         "inner": divide by the squared norm. False: as printed, which assumes norms of 1.
-    ridge : float, default=0
-        "all": ``ridge / 2`` times the squared weights is added to the objective, as the theorems assume.
+    weight_regularization : float, default=0
+        "all": ``weight_regularization / 2`` times the squared weights is added to the objective, as the theorems assume.
     cost_aware : bool, default=True
         False: choose by improvement alone. The usual boosting; costs are charged all the same.
     schedule : {"greedy", "doubling"}, default="greedy"
@@ -71,7 +71,7 @@ class BoostingRules:
     selection: Literal["gain", "inner"] = "gain"
     reweight: Literal["last", "all"] = "last"
     normalise: bool = True
-    ridge: float = 0.0
+    weight_regularization: float = 0.0
     cost_aware: bool = True
     schedule: Literal["greedy", "doubling"] = "greedy"
     c_min: float | None = None
@@ -95,9 +95,14 @@ class BoostingRules:
             raise ValueError(
                 f"learning_rate must be in (0, 1], and 1 where all weights are refitted; got {self.learning_rate}"
             )
-        if not (self.ridge >= 0 and self.largest > 0 and self.tolerance >= 0 and self.n_iter_no_change >= 1):
+        if not (
+            self.weight_regularization >= 0
+            and self.largest > 0
+            and self.tolerance >= 0
+            and self.n_iter_no_change >= 1
+        ):
             raise ValueError(
-                "ridge and tolerance must not be negative, largest and n_iter_no_change must be positive"
+                "weight_regularization and tolerance must not be negative, largest and n_iter_no_change must be positive"
             )
 
 
@@ -198,7 +203,7 @@ class Trainer:
         self.spent, self.stopped = 0.0, ""
         self.reweighting = None
         if rules.reweight == "all":
-            self.reweighting = Reweighting(objective, self.base, rules.ridge, rules.largest)
+            self.reweighting = Reweighting(objective, self.base, rules.weight_regularization, rules.largest)
         self._random, self._idle = reseeded(random), 0
         self._least = rules.tolerance * max(abs(self.value), 1e-300)
 

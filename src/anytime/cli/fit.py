@@ -165,7 +165,7 @@ def fit(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any parameter of the model, as in Python: --set selection=forward --set ridge=0.01. May be repeated.",
+            help="Any parameter of the model, as in Python: --set l2_regularization=0.01. May be repeated.",
         ),
     ] = None,
     costly: Annotated[

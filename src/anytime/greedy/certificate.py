@@ -46,7 +46,7 @@ class Certificate:
     --------
     >>> import anytime as at
     >>> X, y, costs = at.datasets.load("diabetes")
-    >>> certificate = at.GroupPursuitRegressor(costs=costs, selection="forward", ridge=0.1).fit(X, y).certificate_
+    >>> certificate = at.GroupPursuitRegressor(costs=costs, selection="forward", l2_regularization=0.1).fit(X, y).certificate_
     >>> bool(certificate.reached(20) <= certificate.ceiling(20)), 0 < certificate.gamma <= 1
     (True, True)
     """

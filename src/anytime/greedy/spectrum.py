@@ -20,7 +20,7 @@ _RANK_TOLERANCE = (
 
 def spectral_gamma(
     covariance: ArrayLike,
-    ridge: float = 0.0,
+    l2_regularization: float = 0.0,
     start: ArrayLike | None = None,
     *,
     penalty: Literal["identity", "groups"] = "identity",
@@ -35,8 +35,8 @@ def spectral_gamma(
     ----------
     covariance : (d, d) float
         ``S = X'X / n``, groups of columns side by side. A constant column is zero.
-    ridge : float, default=0.0
-        Weight of the penalty: ``C = S + ridge P``.
+    l2_regularization : float, default=0.0
+        Weight of the penalty: ``C = S + l2_regularization P``.
     start : (J + 1,) int, default=None
         Group ``g`` has the columns ``start[g]:start[g + 1]``; each column is its own group when not given.
     penalty : {"identity", "groups"}, default="identity"
@@ -45,7 +45,7 @@ def spectral_gamma(
         By what groups are chosen, where ``b`` is the gradient (rows of the table in section 3.2):
 
         - "forward", the true gain, and "omp", ``b_g' C_g^-1 b_g``: the least eigenvalue of ``C u = mu blocks(C) u``. On whitened
-          data, or with ``penalty="groups"``, this is ``(least + ridge) / (1 + ridge)``;
+          data, or with ``penalty="groups"``, this is ``(least + l2_regularization) / (1 + l2_regularization)``;
         - "literal", ``b_g' S_g^-1 b_g``;
         - "unwhitened", ``b_g' b_g``: least eigenvalue of ``C`` over the largest of any ``C_g``, which is also the constant *rho*
           by which grouped least squares is approximately submodular (Grubb, section 5.6);
@@ -60,13 +60,13 @@ def spectral_gamma(
     --------
     >>> round(spectral_gamma([[1.0, 0.6], [0.6, 1.0]]), 6)
     0.4
-    >>> round(spectral_gamma([[1.0, 0.6], [0.6, 1.0]], ridge=0.5), 6)  # (0.4 + 0.5) / (1 + 0.5)
+    >>> round(spectral_gamma([[1.0, 0.6], [0.6, 1.0]], l2_regularization=0.5), 6)  # (0.4 + 0.5) / (1 + 0.5)
     0.6
     """
     S = _checked_covariance(covariance)
     start = _checked_start(start, len(S))
-    if not 0 <= ridge < np.inf:
-        raise ValueError(f"ridge is {ridge}; it must be finite and not negative")
+    if not 0 <= l2_regularization < np.inf:
+        raise ValueError(f"l2_regularization is {l2_regularization}; it must be finite and not negative")
     if penalty not in ("identity", "groups"):
         raise ValueError(f"penalty is {penalty!r}; it is 'identity' or 'groups'")
 
@@ -78,11 +78,11 @@ def spectral_gamma(
     inner = axes.T @ S @ axes
     spread = np.diag(inner).copy()
     penalised = spread if penalty == "groups" else np.ones_like(spread)
-    own = spread + ridge * penalised
+    own = spread + l2_regularization * penalised
 
     def least_eigenvalue(scale: Array) -> float:
         root = np.sqrt(scale)
-        C = (inner + np.diag(ridge * penalised)) / np.outer(root, root)
+        C = (inner + np.diag(l2_regularization * penalised)) / np.outer(root, root)
         return max(float(eigvalsh(C, subset_by_index=[0, 0])[0]), 0.0)
 
     if criterion in ("forward", "omp"):
@@ -94,7 +94,7 @@ def spectral_gamma(
     elif criterion == "single":
         variance = np.diag(S)
         widest = max(np.count_nonzero(variance[i:j]) for i, j in groups)
-        largest = (variance + ridge * (variance if penalty == "groups" else 1.0)).max()
+        largest = (variance + l2_regularization * (variance if penalty == "groups" else 1.0)).max()
         gamma = least_eigenvalue(np.ones_like(own)) / (widest * largest)
     else:
         raise ValueError(

@@ -145,14 +145,14 @@ class LinearTreeBlock(Block):
 
 
 def fitted_node(
-    X: Array, Y: Array, share: Array, columns: NDArray[np.intp], ridge: float
+    X: Array, Y: Array, share: Array, columns: NDArray[np.intp], l2_regularization: float
 ) -> tuple[Array, Array]:
     """Weights (d, C) and intercept (C,) of least squares on some columns, rows counted by ``share``."""
     share = share / share.sum()
     mean, target = share @ X[:, columns], share @ Y
     A = X[:, columns] - mean
     C = (A.T * share) @ A
-    C.flat[:: columns.size + 1] += ridge
+    C.flat[:: columns.size + 1] += l2_regularization
     coefficients = np.zeros((X.shape[1], Y.shape[1]))
     coefficients[columns] = np.linalg.solve(C, (A.T * share) @ (Y - target))
     return coefficients, target - mean @ coefficients[columns]
@@ -191,11 +191,11 @@ class ClassifierTree(ClassifierFace, AnytimeModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **shared("costs", "max_stages", "class_weight", "budget", "meter", "n_jobs"),
-        "ridge": [Interval(Real, 0, None, closed="neither")],
+        "l2_regularization": [Interval(Real, 0, None, closed="neither")],
     }
 
     max_stages: int
-    ridge: float
+    l2_regularization: float
     class_weight: Mapping[Any, float] | str | None
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -275,8 +275,8 @@ class SubmodularTreeClassifier(ClassifierTree):
         What a node may spend.
     max_stages : int, default=3
         The most stages that the plan may have. A stage is a level of the tree: 1 is a single linear classifier. At most 12.
-    ridge : float, default=1e-3
-        On the weights of standardised columns.
+    l2_regularization : float, default=1e-3
+        Half of it times the squared weights, or values of leaves, is added to the loss. Columns are standardised.
     min_samples_leaf : int, default=20
         The fewest training rows in a leaf. A node that fewer rows reach says what its parent does.
     class_weight : dict, "balanced" or None, default=None
@@ -316,7 +316,7 @@ class SubmodularTreeClassifier(ClassifierTree):
         costs: Any = None,
         node_budget: float = 5.0,
         max_stages: int = 3,
-        ridge: float = 1e-3,
+        l2_regularization: float = 1e-3,
         min_samples_leaf: int = 20,
         class_weight: Mapping[Any, float] | str | None = None,
         budget: float | None = None,
@@ -345,7 +345,7 @@ class SubmodularTreeClassifier(ClassifierTree):
                 groups = arrangement.groups[owned[v]]
                 columns = np.flatnonzero(np.isin(costs.column_group, groups))
                 tree.weights[v], tree.intercepts[v] = fitted_node(
-                    X[here], Y[here], share[here], columns, self.ridge
+                    X[here], Y[here], share[here], columns, self.l2_regularization
                 )
                 tree.routes[v], tree.thresholds[v] = halving(X[here], share[here], tree.weights[v])
             if 2 * v + 2 < n_nodes:
@@ -362,7 +362,7 @@ class SubmodularTreeClassifier(ClassifierTree):
         columns = arrangement.columns
         C, V, power = moments.centred()
         problem = GroupedProblem.from_moments(
-            C[np.ix_(columns, columns)], V[columns], arrangement.start, self.ridge, whitened=False,
+            C[np.ix_(columns, columns)], V[columns], arrangement.start, self.l2_regularization, whitened=False,
             power=float(power.sum()),
         )  # fmt: skip
         purse = arrangement.prices()

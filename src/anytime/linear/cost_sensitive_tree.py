@@ -55,8 +55,8 @@ class CostSensitiveTreeClassifier(ClassifierTree):
         The most stages that the plan may have. A stage is a level of the tree. At most 12.
     max_iter : int, default=20
         Renewals of the bounds.
-    ridge : float, default=1e-3
-        Of the last fit, and of the start.
+    l2_regularization : float, default=1e-3
+        Half of it times the squared weights, or values of leaves, is added to the loss. In the last fit and the first.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
     budget : float, default=None
@@ -97,7 +97,7 @@ class CostSensitiveTreeClassifier(ClassifierTree):
         l1: float = 1e-4,
         max_stages: int = 3,
         max_iter: int = 20,
-        ridge: float = 1e-3,
+        l2_regularization: float = 1e-3,
         class_weight: Mapping[Any, float] | str | None = None,
         budget: float | None = None,
         meter: str = "model",
@@ -107,7 +107,9 @@ class CostSensitiveTreeClassifier(ClassifierTree):
 
     def _grow(self, X: Array, Y: Array, share: Array, costs: BoundCosts) -> LinearTree:
         unbounded = SubmodularTreeClassifier(
-            node_budget=costs.costs.total, max_stages=self.max_stages, ridge=self.ridge
+            node_budget=costs.costs.total,
+            max_stages=self.max_stages,
+            l2_regularization=self.l2_regularization,
         )
         start = unbounded._grow(X, Y, share, costs)
         objective = _PathObjective(X, Y, share, start, costs, self.cost_penalty, self.l1)
@@ -142,7 +144,7 @@ class CostSensitiveTreeClassifier(ClassifierTree):
             columns = np.flatnonzero(owned[v][costs.column_group])
             if len(here) >= 2:
                 tree.weights[v], tree.intercepts[v] = fitted_node(
-                    X[here], Y[here], share[here], columns, self.ridge
+                    X[here], Y[here], share[here], columns, self.l2_regularization
                 )
             elif v:
                 tree.weights[v], tree.intercepts[v] = tree.weights[parent], tree.intercepts[parent]

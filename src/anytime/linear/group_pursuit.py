@@ -31,7 +31,7 @@ from anytime.linear.learning_from_rows import learn_from_rows
 from anytime.linear.moments import Moments, Standardised
 from anytime.linear.sequencing import Arrangement, Recipe
 from anytime.losses import Loss
-from anytime.parameters import shared, store
+from anytime.parameters import PARAMETERS, shared, store
 from anytime.plan import Plan
 from anytime.validation import validated
 
@@ -43,7 +43,7 @@ Array = NDArray[np.float64]
 _FEWEST_HELD = 10  # rows; with fewer held out, no ridge can be chosen
 _PLAIN_RIDGE = 1e-3  # what is taken then
 # from moments; the last for the lasso only
-_WORKED_OUT = ("plan_", "certificate_", "ridges_", "kkt_residual_")
+_WORKED_OUT = ("plan_", "certificate_", "l2_regularization_", "kkt_residual_")
 
 
 def keeps_moments(model: GroupPursuit) -> bool:
@@ -67,7 +67,7 @@ class GroupPursuit(AnytimeModel):
     _default_loss = "squared"
 
     certificate_: Certificate | None
-    ridges_: Array
+    l2_regularization_: Array
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **shared("costs", "validation_fraction", "budget", "meter", "random_state", "n_jobs", "verbose"),
@@ -80,7 +80,7 @@ class GroupPursuit(AnytimeModel):
         "schedule": [StrOptions({"greedy", "doubling"})],
         "c_min": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "loss": [str, Loss],
-        "ridge": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "l2_regularization": [*PARAMETERS["l2_regularization"].constraint, StrOptions({"auto"})],
         "norm_bound": [Interval(Real, 0, None, closed="neither"), None],
         "fit_intercept": ["boolean"],
         "tol": [Interval(Real, 0, 1, closed="neither")],
@@ -97,7 +97,7 @@ class GroupPursuit(AnytimeModel):
         schedule: str = "greedy",
         c_min: float | str = "auto",
         loss: str | Loss = "auto",
-        ridge: float | str = "auto",
+        l2_regularization: float | str = "auto",
         norm_bound: float | None = None,
         fit_intercept: bool = True,
         validation_fraction: float | None = 0.2,
@@ -158,7 +158,7 @@ class GroupPursuit(AnytimeModel):
                 )
             random = check_random_state(self.random_state)
             held = None
-            if self.ridge == "auto":
+            if self.l2_regularization == "auto":
                 held = random.random_sample(len(X)) < (self.validation_fraction or 0.0)
             centre, spread = fresh._target_units(targets, weight, loss)
             learned = learn_from_rows(
@@ -168,7 +168,9 @@ class GroupPursuit(AnytimeModel):
                 arrangement,
                 fresh._recipe(),
                 loss,
-                ridge=self.ridge if held is None or held.sum() >= _FEWEST_HELD else _PLAIN_RIDGE,
+                l2_regularization=self.l2_regularization
+                if held is None or held.sum() >= _FEWEST_HELD
+                else _PLAIN_RIDGE,
                 held=held if held is not None and held.sum() >= _FEWEST_HELD else None,
                 bound=self.norm_bound,
                 fit_intercept=self.fit_intercept,
@@ -301,14 +303,14 @@ class GroupPursuit(AnytimeModel):
         Examples
         --------
         >>> import anytime as at
-        >>> model = at.GroupPursuitRegressor(selection="forward", ridge=0.0)
+        >>> model = at.GroupPursuitRegressor(selection="forward", l2_regularization=0.0)
         >>> model.fit_moments([[1, 0.9, 0], [0.9, 1, 0], [0, 0, 1]], [0.6, 0.5, 0.08]).order_
         ['x0', 'x1', 'x2']
         """
         self._validate_params()
         _refuse_to_do_without_rows(self)
-        if self.ridge == "auto" and self.refit:
-            raise ValueError("moments hold no rows to choose a ridge on; set ridge to a number")
+        if self.l2_regularization == "auto" and self.refit:
+            raise ValueError("moments hold no rows to choose l2_regularization on; set it to a number")
         fresh = self._unfitted()
         standardised = Standardised.of(covariance, correlation, mean, target_mean, target_variance)
         n_columns, n_targets = standardised.correlation.shape
@@ -321,7 +323,7 @@ class GroupPursuit(AnytimeModel):
                 )
             fresh.feature_names_in_ = np.array([str(name) for name in feature_names], dtype=object)
         arrangement = fresh._arranged()
-        learned = learn_from_moments(standardised, arrangement, fresh._recipe(), fresh.ridge)
+        learned = learn_from_moments(standardised, arrangement, fresh._recipe(), fresh.l2_regularization)
         fresh._set_learned(learned, arrangement, fresh._loss())
         self.__dict__ = fresh.__dict__
         return self
@@ -378,7 +380,7 @@ class GroupPursuit(AnytimeModel):
             replaces=np.ones(n_stages, dtype=bool),
             quality=learned.quality,
         )
-        self.ridges_ = learned.ridges
+        self.l2_regularization_ = learned.ridges
         # What is proved ends where the model ends.
         self.certificate_ = None if learned.certificate is None else learned.certificate.head(n_stages)
         if learned.kkt_residual is not None:
@@ -416,7 +418,7 @@ class GroupPursuit(AnytimeModel):
         """A model of its own within smaller bounds; its certificate ends there too."""
         smaller: Self = super().truncate(budget, mean_budget=mean_budget)
         n_stages = smaller.plan_.n_stages
-        smaller.ridges_ = self.ridges_[:n_stages]
+        smaller.l2_regularization_ = self.l2_regularization_[:n_stages]
         smaller.certificate_ = None if self.certificate_ is None else self.certificate_.head(n_stages)
         return smaller
 
@@ -424,15 +426,18 @@ class GroupPursuit(AnytimeModel):
 
     def _file_state(self) -> dict[str, Any]:
         certificate = None if self.certificate_ is None else self.certificate_.to_dict()
-        state: dict[str, Any] = {"ridges": self.ridges_, "certificate": certificate}
+        state: dict[str, Any] = {"l2_regularization": self.l2_regularization_, "certificate": certificate}
         if hasattr(self, "kkt_residual_"):
             state["kkt_residual"] = float(self.kkt_residual_)
         return state
 
     def _restore_file_state(self, state: dict[str, Any]) -> None:
-        self.ridges_ = np.asarray(state["ridges"], dtype=np.float64)
-        if self.ridges_.shape != (self.plan_.n_stages,) or not np.isfinite(self.ridges_).all():
-            raise ValueError("there is not one finite ridge for each stage")
+        self.l2_regularization_ = np.asarray(state["l2_regularization"], dtype=np.float64)
+        if (
+            self.l2_regularization_.shape != (self.plan_.n_stages,)
+            or not np.isfinite(self.l2_regularization_).all()
+        ):
+            raise ValueError("there is not one finite l2_regularization for each stage")
         given = state["certificate"]
         self.certificate_ = None if given is None else Certificate.from_dict(given)
         if "kkt_residual" in state:
@@ -471,8 +476,8 @@ class _Stream:
         """The sequence of what has been gathered."""
         if (_held_share(model) > 0) != (self.fraction > 0):
             raise ValueError(
-                f"ridge is {model.ridge!r} now, but the stream began with another kind: held-out rows are drawn as they come, "
-                "so set ridge before the first partial_fit"
+                f"l2_regularization is {model.l2_regularization!r} now, but the stream began with another kind: held-out "
+                "rows are drawn as they come, so set it before the first partial_fit"
             )
         recipe = model._recipe()
         choosing = (
@@ -483,20 +488,22 @@ class _Stream:
         )
         if not choosing:
             everything = self.train.merged(self.held).standardised()
-            ridge: Any = _PLAIN_RIDGE if model.ridge == "auto" else model.ridge
-            return learn_from_moments(everything, arrangement, recipe, ridge)
+            l2_regularization: Any = (
+                _PLAIN_RIDGE if model.l2_regularization == "auto" else model.l2_regularization
+            )
+            return learn_from_moments(everything, arrangement, recipe, l2_regularization)
 
         def of_all_rows(columns: NDArray[np.intp]) -> Standardised:
             return self.train.only(columns).merged(self.held.only(columns)).standardised()
 
         train = self.train.standardised()
         held = self.held.standardised(like=train)
-        return learn_from_moments(train, arrangement, recipe, model.ridge, held, of_all_rows)
+        return learn_from_moments(train, arrangement, recipe, model.l2_regularization, held, of_all_rows)
 
 
 def _held_share(model: GroupPursuit) -> float:
     """Share of the rows that are held out to choose the ridge on."""
-    return (model.validation_fraction or 0.0) if model.ridge == "auto" and model.refit else 0.0
+    return (model.validation_fraction or 0.0) if model.l2_regularization == "auto" and model.refit else 0.0
 
 
 def _weighing(

@@ -48,7 +48,7 @@ def learn_from_moments(
     source: Standardised,  # of the rows that the order is learned from
     arrangement: Arrangement,
     recipe: Recipe,
-    ridge: Any,  # a number, or "auto"
+    l2_regularization: Any,  # a number, or "auto"
     # of the rows on which it is decided how much each prefix is regularised and where the sequence ends, in the
     # units of ``source``. None: weights are fitted to the rows of ``source``
     held: Standardised | None = None,
@@ -57,17 +57,17 @@ def learn_from_moments(
 ) -> LearnedSequence:
     """Squared loss."""
     source = units = arrange(source, arrangement.columns)
-    if ridge == "auto":
-        ridge = order_ridge(arrangement.columns.size, source.n_samples)
-    sequenced = sequence_from_moments(source, arrangement, recipe, ridge)
+    if l2_regularization == "auto":
+        l2_regularization = order_ridge(arrangement.columns.size, source.n_samples)
+    sequenced = sequence_from_moments(source, arrangement, recipe, l2_regularization)
     columns, tables = sequenced.path.columns, sequenced.path.coefficients
-    ridges, quality = np.full(len(tables), sequenced.ridge), None
+    ridges, quality = np.full(len(tables), sequenced.l2_regularization), None
     mean, scale = source.mean[columns], source.scale[columns]
     if held is not None:
         assert everything is not None
         order, whitened = sequenced.selection.order, recipe.whiten == "data"
         held = arrange(held, arrangement.columns)
-        found = tuned(source, held, arrangement.start, order, whitened, ridge, sequenced.path)
+        found = tuned(source, held, arrangement.start, order, whitened, l2_regularization, sequenced.path)
         ridges, quality = found.ridges, -(found.losses @ source.target_scale**2)
         ends = sequenced.path.ends[: ridges.size]
         columns = columns[: ends[-1]]
@@ -84,7 +84,7 @@ def learn_from_moments(
     gamma = partial(
         spectral_gamma,
         source.covariance,
-        sequenced.ridge,
+        sequenced.l2_regularization,
         arrangement.start,
         penalty="groups" if recipe.whiten == "data" else "identity",
         criterion=_SPECTRA[recipe.criterion],

@@ -123,7 +123,7 @@ def learn_from_rows(
     recipe: Recipe,
     loss: Loss,
     *,
-    ridge: Any,  # a number, or "auto"
+    l2_regularization: Any,  # a number, or "auto"
     # (n,): rows to judge on. The order is then learned from the others, and weights are fitted to all
     held: NDArray[np.bool_] | None,
     bound: float | None,  # on the norm of the (standardised, or whitened) weights
@@ -139,13 +139,15 @@ def learn_from_rows(
     # Units come from the rows that the order is learned from; held-out rows are only read in them.
     design = _Design.of(X, weight if held is None else weight * ~held, arrangement, whiten)
 
-    def objective(Z: NDArray[np.floating], rows: Any, ridge: float, tol: float) -> SmoothObjective:
+    def objective(
+        Z: NDArray[np.floating], rows: Any, l2_regularization: float, tol: float
+    ) -> SmoothObjective:
         return SmoothObjective(
             Z,
             y[rows],
             loss,
             n_outputs=n_outputs,
-            ridge=ridge,
+            l2_regularization=l2_regularization,
             bound=bound,
             fit_intercept=fit_intercept,
             sample_weight=weight[rows],
@@ -154,7 +156,7 @@ def learn_from_rows(
 
     judge = None
     if held is None:
-        problem = objective(design.Z, slice(None), ridge, tol)
+        problem = objective(design.Z, slice(None), l2_regularization, tol)
     else:
         rough = max(tol, _ROUGH)  # the order is refitted to all rows below
         # along the columns, as they lie in memory
@@ -162,14 +164,16 @@ def learn_from_rows(
         judge = _Judge(judged, y[held], weight[held], loss)
         if loss is not training_loss("squared"):  # whose moments are exact
             Z = Z.astype(np.float32)  # has the digits of these tolerances
-        problem = objective(Z, ~held, RIDGES[-1] if ridge == "auto" else ridge, rough)
-        if ridge == "auto":
+        problem = objective(Z, ~held, RIDGES[-1] if l2_regularization == "auto" else l2_regularization, rough)
+        if l2_regularization == "auto":
             if Z.shape[1] > len(Z):
                 turn = _turned(Z)
-                ridge = _best_ridge(objective(Z @ turn, ~held, RIDGES[-1], rough), judge.seen_through(turn))
+                l2_regularization = _best_ridge(
+                    objective(Z @ turn, ~held, RIDGES[-1], rough), judge.seen_through(turn)
+                )
             else:
-                ridge = _best_ridge(problem, judge)
-            problem = problem.with_ridge(ridge)
+                l2_regularization = _best_ridge(problem, judge)
+            problem = problem.with_ridge(l2_regularization)
     selection, order, fits = _sequence(problem, design, arrangement, recipe, verbose, judge)
     certificate = None
     if selection is not None and bound is None:
@@ -180,12 +184,12 @@ def learn_from_rows(
         quality = -np.array([judge(fit) for fit in (problem.empty(), *fits)])
         last = max(int(quality.argmax()), 1)  # what comes after the best prefix only makes it worse
         order, quality = order[:last], quality[: last + 1]
-        problem = objective(design.Z, slice(None), ridge, tol)
+        problem = objective(design.Z, slice(None), l2_regularization, tol)
         fits = _refitted(problem, order, design.start, fits)
     return LearnedSequence(
         design.block(order, fits, arrangement),
         problem.empty().intercept,
-        np.full(len(fits), float(ridge)),
+        np.full(len(fits), float(l2_regularization)),
         certificate,
         quality,
     )
@@ -206,7 +210,10 @@ def _sequence(
             np.float64
         )
         objective = QuadraticObjective(
-            S, problem.residual(problem.empty()), ridge=problem.ridge, bound=problem.bound
+            S,
+            problem.residual(problem.empty()),
+            l2_regularization=problem.l2_regularization,
+            bound=problem.bound,
         )
     oracle: GradientOracle | RefitOracle
     if recipe.selection in ("forward", "forward_single"):
@@ -291,12 +298,12 @@ def _best_ridge(problem: SmoothObjective, judge: _Judge) -> float:
     """The ridge with which all columns together do best on held-out rows, searched from the largest down."""
     best, least = RIDGES[-1], np.inf
     fit = problem.extended(problem.empty(), np.arange(problem.n_columns))
-    for ridge in RIDGES[::-1]:
-        fit = problem.with_ridge(ridge).moved(fit)
+    for l2_regularization in RIDGES[::-1]:
+        fit = problem.with_ridge(l2_regularization).moved(fit)
         found = judge(fit)
         if found >= least:
             break
-        best, least = ridge, found
+        best, least = l2_regularization, found
     return best
 
 
@@ -312,34 +319,36 @@ def _lasso_order(
 
 
 def _smooth_gamma(problem: SmoothObjective, design: _Design, recipe: Recipe) -> float | Callable[[], float]:
-    """``(m least + ridge) / (M most + ridge)`` (Theorem 5.4.3, for groups whose own covariance is at most ``most``)."""
-    loss, ridge = problem.loss, problem.ridge
+    """``(m least + r) / (M most + r)``, r the regularization (Theorem 5.4.3; covariance within groups is at most ``most``)."""
+    loss, l2_regularization = problem.loss, problem.l2_regularization
     if loss.smoothness is None:
         return 0.0
     smoothness, convexity = loss.smoothness, loss.convexity
     if convexity == 0:
-        return _bounded_gamma(0.0, ridge, smoothness, recipe, design)
+        return _bounded_gamma(0.0, l2_regularization, smoothness, recipe, design)
 
     def from_spectrum() -> float:
         Z, weight = problem.features, problem.weight
         S = ((Z * weight.astype(Z.dtype)) @ Z.T).astype(np.float64)
         lowest = max(float(eigh(S, eigvals_only=True, subset_by_index=[0, 0])[0]), 0.0)
-        return _bounded_gamma(convexity * lowest, ridge, smoothness, recipe, design)
+        return _bounded_gamma(convexity * lowest, l2_regularization, smoothness, recipe, design)
 
     return from_spectrum
 
 
-def _bounded_gamma(least: float, ridge: float, smoothness: float, recipe: Recipe, design: _Design) -> float:
-    if ridge == 0 and least == 0:
+def _bounded_gamma(
+    least: float, l2_regularization: float, smoothness: float, recipe: Recipe, design: _Design
+) -> float:
+    if l2_regularization == 0 and least == 0:
         return 0.0
     widest = float(max(np.diff(design.start).max(initial=1), 1))
     # no group of unit-variance columns has more than its width in one direction
     whitened = recipe.whiten == "data" and recipe.selection in ("omp", "forward", "lasso")
-    most = smoothness * (1.0 if whitened else widest) + ridge
+    most = smoothness * (1.0 if whitened else widest) + l2_regularization
     if recipe.selection == "single" or (recipe.whiten is False and recipe.selection in ("omp", "lasso")):
         most = max(most, 1.0)  # the gradient as it is, not in units of the curvature
     divisor = widest if recipe.selection in ("single", "forward_single") else 1.0
-    return min((least + ridge) / most / divisor, 1.0)
+    return min((least + l2_regularization) / most / divisor, 1.0)
 
 
 def _after_each_step(

@@ -31,7 +31,7 @@ _BLOCK = 128  # columns whose effect on the rest is applied in one go
 class GroupedProblem:
     """Least squares on standardised columns, arranged group by group."""
 
-    covariance: Array  # (d, d): ``C = S + ridge * penalty``
+    covariance: Array  # (d, d): ``C = S + l2_regularization * penalty``
     correlation: Array  # (d, k): ``v = X'Y / n``, a column per target
     start: NDArray[np.int64]  # (J + 1,): group ``g`` has the columns ``start[g]`` to ``start[g + 1]``
     # ``Y'Y / n`` summed over targets, so that the risk before anything is bought is half of it
@@ -39,15 +39,22 @@ class GroupedProblem:
 
     @classmethod
     def from_moments(
-        cls, S: Array, V: Array, start: NDArray[np.int64], ridge: float, *, whitened: bool, power: float = 1.0
+        cls,
+        S: Array,
+        V: Array,
+        start: NDArray[np.int64],
+        l2_regularization: float,
+        *,
+        whitened: bool,
+        power: float = 1.0,
     ) -> GroupedProblem:
-        """Add the ridge: on the weights of whitened groups (``ridge * blockdiag(S_g)``), or of the columns as they are."""
+        """Add the ridge: on the weights of whitened groups (``blockdiag(S_g)`` times it), or of the columns as they are."""
         C = S.copy()
         if whitened:
             for first, last in pairwise(start):
-                C[first:last, first:last] *= 1.0 + ridge
+                C[first:last, first:last] *= 1.0 + l2_regularization
         else:
-            C.flat[:: len(C) + 1] += np.where(np.diag(S) > 0, ridge, 0.0)
+            C.flat[:: len(C) + 1] += np.where(np.diag(S) > 0, l2_regularization, 0.0)
         return cls(C, V, np.asarray(start, dtype=np.int64), power)
 
     @property

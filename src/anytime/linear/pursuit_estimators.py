@@ -45,9 +45,9 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
     refit : bool, default=True
         However the order came about, weights of every prefix are fitted in the same way. False, with "lasso" and squared loss:
         they are those of the lasso itself, at the least penalty that has no further group in use. Nothing is held out then,
-        ``ridge`` is not used, and nothing is certified.
+        ``l2_regularization`` is not used, and nothing is certified.
     whiten : {"data", "criterion", False}, default="data"
-        "data": each group is whitened, and the ridge is on the weights of whitened columns, as the theory assumes. "criterion":
+        "data": each group is whitened, and the penalty is on the weights of whitened columns, as the theory assumes. "criterion":
         only scores are whitened. False: not even those (a baseline that over-rates groups of similar columns).
     cost_aware : bool, default=True
         False: choose by gain alone. A baseline; costs are charged all the same.
@@ -59,18 +59,18 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
     loss : {"auto", "squared", "huber", "poisson"} or Loss, default="auto"
         "auto" is "squared", which takes several targets and needs one pass over the data; others refit for every purchase.
         "huber" turns from squares to distances one deviation of ``y`` away.
-    ridge : float or "auto", default="auto"
-        Weight of ``ridge / 2 * |w|²`` on standardised columns. "auto": on held-out rows the best is chosen, for squared loss
-        for each prefix by itself, and the sequence ends with the prefix that does best there; then weights are fitted to
-        all rows.
+    l2_regularization : float or "auto", default="auto"
+        Half of it times the squared weights, or values of leaves, is added to the loss. Columns are standardised. "auto": on
+        held-out rows the best is chosen, for squared loss for each prefix by itself, and the sequence ends with the prefix
+        that does best there; then weights are fitted to all rows.
     norm_bound : float, default=None
-        Keep ``|w|`` within this ball instead of, or besides, the ridge; weights are of standardised columns for targets in
+        Keep ``|w|`` within this ball instead of, or besides, that penalty; weights are of standardised columns for targets in
         units of their deviations, all targets together.
     fit_intercept : bool, default=True
         The mean of ``y`` is the answer before the first purchase; False: 0 is.
     validation_fraction : float or None, default=0.2
-        Share of the training rows held out to decide on. None: none are. For ``ridge="auto"`` alone; the order is then learned
-        from the others. Where that makes fewer than 10 rows the ridge is 1e-3, and all groups are bought.
+        Share of the training rows held out to decide on. None: none are. For ``l2_regularization="auto"`` alone; the
+        order is then learned from the others. Where that makes fewer than 10 rows it is 1e-3, and all groups are bought.
     tol : float, default=1e-8
         Relative size of the gradient at which a refit ends; squared loss is solved exactly.
     budget : float, default=None
@@ -91,8 +91,8 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
         As in :class:`AnytimeClassifier`. Stages and groups with columns are one and the same.
     coef_, intercept_ : (d,) and float, or (k, d) and (k,)
         Weights of the last stage, in the units of the columns and the targets; 0 for columns that it does not use.
-    ridges_ : (S,) array
-        The ridge of each prefix.
+    l2_regularization_ : (S,) array
+        That of each prefix.
     certificate_ : Certificate or None
         What is proved of the sequence on the rows it was chosen on. None where nothing is.
     kkt_residual_ : float
@@ -102,7 +102,7 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
     --------
     >>> import anytime as at
     >>> X, y, costs = at.datasets.load("diabetes")
-    >>> model = at.GroupPursuitRegressor(costs=costs, ridge=1e-3).fit(X, y)
+    >>> model = at.GroupPursuitRegressor(costs=costs, l2_regularization=1e-3).fit(X, y)
     >>> model.order_[:3], round(model.score(X, y, budget=20), 3), round(model.score(X, y), 3)
     (['bmi', 'blood pressure', 'blood draw'], 0.487, 0.518)
     """
@@ -170,7 +170,7 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. ``partial_fit`` and
         ``fit_chunks`` do not know how often that is: give them a dict.
-    ridge, norm_bound, fit_intercept, tol
+    l2_regularization, norm_bound, fit_intercept, tol
         As in :class:`GroupPursuitRegressor`. Without an intercept all classes are equal before the first purchase.
     validation_fraction : float or None, default=0.2
         Share of the training rows held out to decide on. None: none are.
@@ -190,14 +190,14 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
     classes_ : (C,)
     coef_, intercept_ : (K, d) and (K,)
         Of the last stage, in the units of the columns: a row of scores per class, or one for two classes and "log".
-    plan_, stage_costs_, order_, ridges_, certificate_, n_features_in_, feature_names_in_
+    plan_, stage_costs_, order_, l2_regularization_, certificate_, n_features_in_, feature_names_in_
         As in :class:`GroupPursuitRegressor`.
 
     Examples
     --------
     >>> import anytime as at
     >>> X, y, costs = at.datasets.load("breast_cancer")
-    >>> model = at.GroupPursuitClassifier(costs=costs, ridge=1e-3).fit(X, y)
+    >>> model = at.GroupPursuitClassifier(costs=costs, l2_regularization=1e-3).fit(X, y)
     >>> round(model.score(X, y, budget=30), 3), round(model.score(X, y), 3)
     (0.956, 0.986)
     """
@@ -221,7 +221,7 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
         c_min: float | str = "auto",
         loss: str | Loss = "auto",
         class_weight: Mapping[Any, float] | str | None = None,
-        ridge: float | str = "auto",
+        l2_regularization: float | str = "auto",
         norm_bound: float | None = None,
         fit_intercept: bool = True,
         validation_fraction: float | None = 0.2,

@@ -90,7 +90,7 @@ class Sequenced:
     # of the lasso without refits: a stage per purchase, or several of them where groups came together
     path: Path
     problem: GroupedProblem  # what was maximised
-    ridge: float
+    l2_regularization: float
     # of the group lasso whose order it is: the largest violation of an optimality condition, as a share of its
     # limit
     kkt_residual: float | None = None
@@ -146,12 +146,12 @@ def sequence_from_moments(
     moments: Standardised,  # columns already arranged
     arrangement: Arrangement,
     recipe: Recipe,
-    ridge: float,
+    l2_regularization: float,
 ) -> Sequenced:
     """The whole sequence for squared loss."""
     S, V, start = moments.covariance, moments.correlation, arrangement.start
     problem = GroupedProblem.from_moments(
-        S, V, start, ridge, whitened=recipe.whiten == "data", power=float(moments.power.sum())
+        S, V, start, l2_regularization, whitened=recipe.whiten == "data", power=float(moments.power.sum())
     )
     oracle, prices = PursuitOracle(problem, recipe.criterion), arrangement.prices()
     residual = None
@@ -170,7 +170,7 @@ def sequence_from_moments(
         # Its products are many and small: threads would wait for each other longer than they work.
         with threadpool_limits(1 if len(S) <= _SMALL else None, user_api="blas"):
             selection = choose_sequence(oracle, prices, recipe)
-    return Sequenced(selection, least_norm(oracle, S), problem, ridge, residual)
+    return Sequenced(selection, least_norm(oracle, S), problem, l2_regularization, residual)
 
 
 def points_of(lasso: LassoPath, start: NDArray[np.int64]) -> Path:

@@ -104,8 +104,8 @@ class LinearObjective(Protocol):
 class SmoothObjective:
     """The mean of a smooth loss on data, with a ridge, or a bound on the weights, or both.
 
-    ``risk = mean loss + ridge / 2 * |W|^2`` in the Frobenius norm, and ``|W| <= bound``; the intercept is free. A refit is a
-    search by L-BFGS from the fit it extends, in coordinates in which the second derivative is near the identity.
+    ``risk = mean loss + l2_regularization / 2 * |W|^2`` in the Frobenius norm, and ``|W| <= bound``; the intercept is free. A
+    refit is a search by L-BFGS from the fit it extends, in coordinates in which the second derivative is near the identity.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class SmoothObjective:
     loss : str or Loss
     n_outputs : int, default=None
         Number of scores per row; as many as ``y`` shows when not given.
-    ridge : float, default=0
+    l2_regularization : float, default=0
     bound : float, default=None
     fit_intercept : bool, default=True
         False: scores are 0 before the first column.
@@ -134,7 +134,7 @@ class SmoothObjective:
         loss: str | Loss,
         *,
         n_outputs: int | None = None,
-        ridge: float = 0.0,
+        l2_regularization: float = 0.0,
         bound: float | None = None,
         fit_intercept: bool = True,
         sample_weight: ArrayLike | None = None,
@@ -149,7 +149,7 @@ class SmoothObjective:
         self.y, self.loss = np.asarray(y), _differentiable(training_loss(loss))
         self.gradient = self.loss.required_gradient()
         self.n_outputs = self.loss.n_outputs(self.y) if n_outputs is None else n_outputs
-        self.ridge, self.bound = _checked(ridge, bound)
+        self.l2_regularization, self.bound = _checked(l2_regularization, bound)
         self.fit_intercept, self.max_iter = fit_intercept, max_iter
         self.tol = max(tol, 20 * float(np.finfo(Z.dtype).eps))  # gradients have no more digits
         weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
@@ -174,10 +174,10 @@ class SmoothObjective:
             float(np.abs(self._slope).max(initial=0.0)), 1e-3 * pull
         )  # noise is no yardstick
 
-    def with_ridge(self, ridge: float) -> Self:
+    def with_ridge(self, l2_regularization: float) -> Self:
         """The same risk with another ridge."""
         other = copy.copy(self)
-        other.ridge = _checked(ridge, self.bound)[0]
+        other.l2_regularization = _checked(l2_regularization, self.bound)[0]
         return other
 
     def empty(self) -> Fit:
@@ -206,7 +206,7 @@ class SmoothObjective:
             point = np.vstack([near.intercept, near.weights])
         point = point if self.fit_intercept else point[1:]
         own = point[int(self.fit_intercept) :]
-        goal = tol * self._steepest / np.sqrt(_kept(self._empty.gram).bend.sum() + self.ridge)
+        goal = tol * self._steepest / np.sqrt(_kept(self._empty.gram).bend.sum() + self.l2_regularization)
 
         def solved(multiplier: float) -> float:
             """Refit with a larger ridge; how far the weights then stay within the bound, 1/|W| - 1/bound."""
@@ -217,14 +217,14 @@ class SmoothObjective:
                     gram = self._gram(design, self._bend(self._scores(design, point)))
                 before, round_length = steepest, min(max(_ROUND, 2 * iterations), self.max_iter - iterations)
                 point, steepest = self._solved(
-                    design, gram, point, self.ridge + multiplier, goal, round_length
+                    design, gram, point, self.l2_regularization + multiplier, goal, round_length
                 )
                 iterations += round_length
                 strikes += steepest > 0.5 * before  # rounding hides the rest
             if steepest > (goal if iterations >= self.max_iter else _FAR * goal):
                 warnings.warn(
                     f"a refit ended after {iterations} iterations with a gradient of {steepest:.1e}, where "
-                    f"{goal:.1e} was asked for: raise max_iter, tol or ridge",
+                    f"{goal:.1e} was asked for: raise max_iter, tol or l2_regularization",
                     ConvergenceWarning,
                     stacklevel=2,
                 )
@@ -238,7 +238,7 @@ class SmoothObjective:
             solved(brentq(solved, 0.0, most, xtol=tol * most, rtol=max(tol, 1e-15)))
             own *= self.bound / np.linalg.norm(own)
         scores = self._scores(design, point)
-        risk = self.weight @ self.loss.per_row(scores, self.y) + 0.5 * self.ridge * (own**2).sum()
+        risk = self.weight @ self.loss.per_row(scores, self.y) + 0.5 * self.l2_regularization * (own**2).sum()
         intercept = point[0] if self.fit_intercept else fit.intercept
         return Fit(together, intercept, own, self.risk - float(risk), scores, gram)
 
@@ -247,14 +247,14 @@ class SmoothObjective:
         dtype = self.features.dtype if self.loss in _PLAIN else np.dtype(np.float64)
         pull = self._pull(_kept(fit.scores).astype(dtype, copy=False))
         b: Array = -(self.features @ pull.astype(self.features.dtype, copy=False)).astype(np.float64)
-        b[fit.columns] -= self.ridge * fit.weights
+        b[fit.columns] -= self.l2_regularization * fit.weights
         return b
 
     def curvature(self, columns: Columns) -> Array:
-        """``M S + ridge I`` of these columns, M the smoothness of the loss, or where it has none its curvature at the start."""
+        """``M S + r I`` of these columns, r the regularization, M the smoothness of the loss or, without, its first curvature."""
         some = self.features[columns]
         gram: Array = ((some * self.weight.astype(some.dtype)) @ some.T).astype(np.float64)
-        return self.smoothness * gram + self.ridge * np.eye(columns.size)
+        return self.smoothness * gram + self.l2_regularization * np.eye(columns.size)
 
     def _design(self, columns: Columns) -> NDArray[Any]:
         """(k, n) columns, after that of the intercept if there is one."""
@@ -316,10 +316,16 @@ class SmoothObjective:
         return Gram(bend, matrix)
 
     def _solved(
-        self, design: NDArray[Any], gram: Gram, weights: Array, ridge: float, goal: float, max_iter: int
+        self,
+        design: NDArray[Any],
+        gram: Gram,
+        weights: Array,
+        l2_regularization: float,
+        goal: float,
+        max_iter: int,
     ) -> tuple[Array, float]:
         """Weights of least risk for this ridge, searched in coordinates ``root' @ weights``, and the gradient's largest entry."""
-        pull_back = np.full((len(design), 1), ridge)
+        pull_back = np.full((len(design), 1), l2_regularization)
         if self.fit_intercept:
             pull_back[0] = 0.0
         matrix, shape = gram.matrix, weights.shape
@@ -366,8 +372,8 @@ class SmoothObjective:
 class QuadraticObjective:
     """Squared loss seen through moments alone, refitted from scratch each time.
 
-    ``F = max tr(V'W) - tr(W'(S + ridge I)W) / 2`` over ``|W| <= bound``: exact, by eigenvectors where there is a bound
-    (Grubb 2014, objective SQ-con). Without one this is the naive ridge regression with which faster code is compared.
+    ``F = max tr(V'W) - tr(W'(S + r I)W) / 2`` over ``|W| <= bound``: exact, by eigenvectors where there is a bound
+    (Grubb 2014, objective SQ-con). Without one this is plain ridge regression, with which faster code is compared.
 
     Parameters
     ----------
@@ -375,14 +381,16 @@ class QuadraticObjective:
         ``X'X / n``.
     V : (D,) or (D, K)
         ``X'Y / n``.
-    ridge : float, default=0
+    l2_regularization : float, default=0
     bound : float, default=None
     """
 
-    def __init__(self, S: ArrayLike, V: ArrayLike, *, ridge: float = 0.0, bound: float | None = None) -> None:
-        self.ridge, self.bound = _checked(ridge, bound)
+    def __init__(
+        self, S: ArrayLike, V: ArrayLike, *, l2_regularization: float = 0.0, bound: float | None = None
+    ) -> None:
+        self.l2_regularization, self.bound = _checked(l2_regularization, bound)
         S, V = np.asarray(S, dtype=np.float64), np.asarray(V, dtype=np.float64)
-        self.C = S + ridge * np.eye(len(S))
+        self.C = S + l2_regularization * np.eye(len(S))
         self.V = V.reshape(len(S), -1)
         self.n_columns, self.n_outputs = self.V.shape
 
@@ -405,7 +413,7 @@ class QuadraticObjective:
         return np.asarray(self.V - self.C[:, fit.columns] @ fit.weights)
 
     def curvature(self, columns: Columns) -> Array:
-        """``S + ridge I`` of these columns."""
+        """``S + l2_regularization I`` of these columns."""
         return np.asarray(self.C[np.ix_(columns, columns)])
 
 
@@ -549,12 +557,12 @@ def _differentiable(loss: Loss) -> Loss:
     return loss
 
 
-def _checked(ridge: float, bound: float | None) -> tuple[float, float | None]:
-    if not (np.isfinite(ridge) and ridge >= 0):
-        raise ValueError(f"ridge must be a finite number, 0 or more; got {ridge}")
+def _checked(l2_regularization: float, bound: float | None) -> tuple[float, float | None]:
+    if not (np.isfinite(l2_regularization) and l2_regularization >= 0):
+        raise ValueError(f"l2_regularization must be a finite number, 0 or more; got {l2_regularization}")
     if bound is not None and not bound > 0:
         raise ValueError(f"bound must be above 0, or None for unbounded weights; got {bound}")
-    return float(ridge), None if bound is None or np.isinf(bound) else float(bound)
+    return float(l2_regularization), None if bound is None or np.isinf(bound) else float(bound)
 
 
 def _kept(thing: _T | None) -> _T:

@@ -17,13 +17,13 @@ _RANK = 1e-12  # eigenvalues below this share of the largest count as zero
 _TRIALS = 40  # points tried along one direction
 
 
-def definite_root(matrix: NDArray[Any], ridge: Array) -> NDArray[Any]:
-    """Lower triangle L with ``LL' = matrix + diag(ridge)``, and as little more on the diagonal as it takes to be definite."""
+def definite_root(matrix: NDArray[Any], added: Array) -> NDArray[Any]:
+    """Lower triangle L with ``LL' = matrix + diag(added)``, and as little more on the diagonal as it takes to be definite."""
     diagonal = matrix.diagonal()
     extra = 10 * np.finfo(matrix.dtype).eps * (float(diagonal.max()) or 1.0)
     while True:
         loaded = matrix.copy()
-        np.fill_diagonal(loaded, diagonal + (ridge + extra))
+        np.fill_diagonal(loaded, diagonal + (added + extra))
         try:
             return cholesky(loaded, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:

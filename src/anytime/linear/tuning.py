@@ -56,16 +56,18 @@ class OrderedRefits:
         self.V = moments.correlation[self.columns]
         self.power, self.whitened = moments.power, whitened
 
-    def problem(self, ridge: float, n_groups: int) -> GroupedProblem:
+    def problem(self, l2_regularization: float, n_groups: int) -> GroupedProblem:
         """Least squares on the first groups, which stand in the order of purchase."""
         start = np.concatenate([[0], self.ends[:n_groups]]).astype(np.int64)
         m = int(start[-1])
-        return GroupedProblem.from_moments(self.S[:m, :m], self.V[:m], start, ridge, whitened=self.whitened)
+        return GroupedProblem.from_moments(
+            self.S[:m, :m], self.V[:m], start, l2_regularization, whitened=self.whitened
+        )
 
-    def tables(self, ridge: float, stages: NDArray[np.intp]) -> list[Array]:
+    def tables(self, l2_regularization: float, stages: NDArray[np.intp]) -> list[Array]:
         """(ends[t], k) weights of the prefix that ends with each of ``stages`` (rising, 0 for the first)."""
         n_groups = int(stages[-1]) + 1
-        problem = self.problem(ridge, n_groups)
+        problem = self.problem(l2_regularization, n_groups)
         floor = DEPENDENT * np.diag(problem.covariance)
         try:  # in place: the transpose of a symmetric matrix, in the order that LAPACK reads
             factor = cholesky(problem.covariance.T, lower=True, overwrite_a=True, check_finite=False)
@@ -73,7 +75,7 @@ class OrderedRefits:
         except LinAlgError:
             dependent = True
         if dependent:
-            path = refitted(self.problem(ridge, n_groups), self.S)
+            path = refitted(self.problem(l2_regularization, n_groups), self.S)
             return [path.coefficients[t] for t in stages]
         z = solve_triangular(factor, problem.correlation, lower=True, check_finite=False)
         m, k = problem.correlation.shape
@@ -144,7 +146,7 @@ def tuned(
     start: NDArray[np.int64],
     order: NDArray[np.intp],
     whitened: bool,
-    ridge: float,  # one that is tried besides ``RIDGES``
+    l2_regularization: float,  # one that is tried besides ``RIDGES``
     path: Path,  # the weights of every prefix with it
 ) -> Tuned:
     """For each prefix the ridge with the least held-out loss, up to the prefix that has the least of all."""
@@ -155,9 +157,9 @@ def tuned(
     order = order[: looks[-1] + 1]
     refits = OrderedRefits(source, start, order, whitened)
     judges = OrderedRefits(held, start, order, whitened)
-    tried = {ridge: known[: looks.size]}
+    tried = {l2_regularization: known[: looks.size]}
     for other in RIDGES:
-        if other != ridge:
+        if other != l2_regularization:
             tried[other] = judges.losses(refits.tables(other, looks)).sum(axis=1)
     choices = np.array(sorted(tried))
     every = np.array([tried[choice] for choice in choices])
@@ -184,7 +186,10 @@ def _losses_of_path(path: Path, stages: NDArray[np.intp], held: Standardised) ->
 
 def by_ridge(ridges: Array) -> list[tuple[float, NDArray[np.intp]]]:
     """Each ridge, and the prefixes that have it."""
-    return [(float(ridge), np.flatnonzero(ridges == ridge)) for ridge in np.unique(ridges)]
+    return [
+        (float(l2_regularization), np.flatnonzero(ridges == l2_regularization))
+        for l2_regularization in np.unique(ridges)
+    ]
 
 
 def fitted_prefixes(
@@ -194,6 +199,6 @@ def fitted_prefixes(
     start = np.concatenate([[0], ends]).astype(np.int64)
     refits = OrderedRefits(moments, start, np.arange(ridges.size), whitened)
     tables: dict[int, Array] = {}
-    for ridge, stages in by_ridge(ridges):
-        tables.update(zip(stages.tolist(), refits.tables(ridge, stages), strict=True))
+    for l2_regularization, stages in by_ridge(ridges):
+        tables.update(zip(stages.tolist(), refits.tables(l2_regularization, stages), strict=True))
     return [tables[t] for t in range(ridges.size)]

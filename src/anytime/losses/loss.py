@@ -114,8 +114,8 @@ class Loss:
         return self.gradient
 
 
-def regularised(loss: Loss, ridge: float) -> Loss:
-    """``loss`` plus ``ridge / 2`` times the squared length of the scores, which makes a convex loss strongly convex.
+def regularised(loss: Loss, l2_regularization: float) -> Loss:
+    """``loss`` plus ``l2_regularization / 2`` times the squared length of the scores, which makes a convex loss strongly convex.
 
     Examples
     --------
@@ -124,17 +124,17 @@ def regularised(loss: Loss, ridge: float) -> Loss:
     >>> loss.convexity, loss.per_row(np.array([[0.5]]), np.array([1]))
     (0.1, array([0.5125]))
     """
-    if not ridge >= 0:
-        raise ValueError(f"ridge must not be negative; got {ridge}")
+    if not l2_regularization >= 0:
+        raise ValueError(f"l2_regularization must not be negative; got {l2_regularization}")
     value, gradient, hessian = loss.per_row, loss.required_gradient(), loss.hessian
     return replace(
         loss,
-        name=f"{loss.name} + {ridge:g}/2 |f|²",
-        per_row=lambda scores, y: value(scores, y) + 0.5 * ridge * (scores**2).sum(axis=1),
-        gradient=lambda scores, y: gradient(scores, y) + ridge * scores,
-        hessian=None if hessian is None else lambda scores, y: hessian(scores, y) + ridge,
-        convexity=loss.convexity + ridge,
-        smoothness=None if loss.smoothness is None else loss.smoothness + ridge,
+        name=f"{loss.name} + {l2_regularization:g}/2 |f|²",
+        per_row=lambda scores, y: value(scores, y) + 0.5 * l2_regularization * (scores**2).sum(axis=1),
+        gradient=lambda scores, y: gradient(scores, y) + l2_regularization * scores,
+        hessian=None if hessian is None else lambda scores, y: hessian(scores, y) + l2_regularization,
+        convexity=loss.convexity + l2_regularization,
+        smoothness=None if loss.smoothness is None else loss.smoothness + l2_regularization,
         constant=None,
         step=None,
     )

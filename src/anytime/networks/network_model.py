@@ -451,7 +451,7 @@ class NetworkModel(AnytimeModel):
             return list(order)
         filled = np.where(np.isnan(rows), np.nan_to_num(np.nanmean(rows, axis=0)), rows)
         some = slice(None, None, max(len(rows) // 20_000, 1))
-        pursuit = self._pursuit()(costs=bound.costs, ridge=1e-3)
+        pursuit = self._pursuit()(costs=bound.costs, l2_regularization=1e-3)
         if bound.n_groups < 2:
             return list(bound.costs.names)
         names = getattr(self, "feature_names_in_", None)

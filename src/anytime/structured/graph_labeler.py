@@ -51,7 +51,7 @@ class GraphLabeler(ElementLabeler):
     epochs : int, default=8
         Passes over the nodes when a linear stage is learned.
     l2_regularization : float, default=0.5
-        Added to the curvature of a leaf's loss. Of linear stages: half of it times the squared weights is added to the loss.
+        Half of it times the squared weights, or values of leaves, is added to the loss.
     max_leaf_nodes : int, default=31
         The most leaves of a tree. None: no limit.
     learning_rate : float, default=1.0

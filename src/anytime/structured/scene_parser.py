@@ -96,7 +96,7 @@ class SceneParser(StructuredModel):
     max_samples : int, default=10000
         The most regions that a tree is grown on, and about how many atoms its gain is measured on, drawn anew for each stage.
     l2_regularization : float, default=20.0
-        Added to the curvature of a leaf's loss. In units of the mean weight of a region.
+        Half of it times the squared weights, or values of leaves, is added to the loss. In units of the mean weight of a region.
     learning_rate : float, default=0.05
         Factor by which each learner's step is shrunk.
     holdout : float or None, default=None
