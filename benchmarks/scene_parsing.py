@@ -220,7 +220,7 @@ def main() -> None:
     parser.add_argument("part", choices=["train", "time", "test"])
     parser.add_argument("--folder", type=Path, required=True, help="where parts leave what others need")
     parser.add_argument("--images", type=int, default=None)
-    parser.add_argument("--stages", type=int, default=100)
+    parser.add_argument("--stages", type=int, default=110)
     parser.add_argument("--time-budget", type=float, default=2400.0)
     parser.add_argument(
         "--balance", type=float, default=0.3, help="class weights are frequencies to the power of minus this"

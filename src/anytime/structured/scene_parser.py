@@ -83,7 +83,7 @@ class SceneParser(StructuredModel):
         Whether regions are told the current predictions of their surroundings.
     evaluation_cost : float, default=3.0
         Price of evaluating one stage, features apart, in the unit of ``costs``.
-    max_stages : int, default=100
+    max_stages : int, default=40
         The most stages that the plan may have.
     trees_per_stage : int, default=16
         Trees of a stage, each grown on what those before it have left over.
@@ -173,7 +173,7 @@ class SceneParser(StructuredModel):
         tried_candidates: int | None = 6,
         context: bool = True,
         evaluation_cost: float = 3.0,
-        max_stages: int = 100,
+        max_stages: int = 40,
         trees_per_stage: int = 16,
         max_leaf_nodes: int | None = 15,
         min_samples_leaf: int = 60,
