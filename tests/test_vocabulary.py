@@ -130,8 +130,22 @@ def test_parameters_are_keywords(name):
     assert by_place in ([], ["estimator"], ["costly"], ["classifier"], ["experts"], ["members"])
 
 
+# a call of ``ExponentialEnsemble`` gives one of two classes, which have no public names of their own
+FACES = {face.__name__: face for face in at.ExponentialEnsemble.__subclasses__()}
+
+
 @pytest.mark.parametrize(
-    "name", [name for name, estimator in ESTIMATORS.items() if hasattr(estimator, "predict_proba")]
+    "name",
+    [name for name, estimator in (ESTIMATORS | FACES).items() if hasattr(estimator, "predict_proba")],
 )
 def test_classifiers_weigh_classes(name):
-    assert "class_weight" in parameters_of(ESTIMATORS[name])
+    assert "class_weight" in parameters_of((ESTIMATORS | FACES)[name])
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, estimator in ESTIMATORS.items() if hasattr(estimator, "partial_fit")]
+)
+def test_streams_are_learned_by_the_same_call(name):
+    parameters = inspect.signature(ESTIMATORS[name].partial_fit).parameters
+    assert list(parameters) == ["self", "X", "y", "classes", "sample_weight"]
+    assert parameters["classes"].default is parameters["sample_weight"].default is None

@@ -17,6 +17,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.class_weight import compute_sample_weight
 
 import anytime as at
 from anytime.blocks import FunctionBlock
@@ -568,3 +569,34 @@ def test_a_dummy_is_adopted_at_most_before_anything_better(members):
 def test_outputs_of_a_member_grow(members, ends):
     with pytest.raises(ValueError, match="outputs of a member grow from stage 1 to 3"):
         MemberBlock(members[0].plan_, ends)
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {0: 1.0, 1: 7.0}])
+def test_class_weights_multiply_those_of_rows(class_weight):
+    """Where members are fitted and where their outputs are judged, on rows held out or given."""
+    rows = np.random.default_rng(0).integers(1, 4, size=LEARN.size).astype(float)
+    by_class = compute_sample_weight(class_weight, Y[LEARN])
+    fresh = [DecisionTreeClassifier(max_depth=depth, random_state=0) for depth in (1, 3)]
+    for held_out in ({}, {"X_val": X[JUDGE], "y_val": Y[JUDGE]}):
+        weighed = at.ExponentialEnsemble(fresh, class_weight=class_weight, random_state=0)
+        weighed.fit(X[LEARN], Y[LEARN], rows, **held_out)
+        plain = at.ExponentialEnsemble(fresh, random_state=0).fit(
+            X[LEARN], Y[LEARN], rows * by_class, **held_out
+        )
+        for one, other in zip(weighed.members_, plain.members_, strict=True):
+            assert np.array_equal(one.predict_proba(X[NEW]), other.predict_proba(X[NEW]))
+        if not held_out:
+            assert np.array_equal(
+                np.concatenate(weighed.validation_errors_), np.concatenate(plain.validation_errors_)
+            )
+    wrong = weighed.members_[-1].predict(X[JUDGE]) != Y[JUDGE]
+    judged = np.average(wrong, weights=compute_sample_weight(class_weight, Y[JUDGE]))
+    assert weighed.validation_errors_[-1][-1] == pytest.approx(judged)
+    assert judged != pytest.approx(wrong.mean())
+
+
+def test_regressors_and_members_that_take_no_weights_say_so():
+    with pytest.raises(TypeError, match="ExponentialEnsembleRegressor has no parameter 'class_weight'"):
+        at.ExponentialEnsemble([Ridge()], class_weight="balanced")
+    with pytest.raises(ValueError, match="KNeighborsClassifier takes no sample_weight: fit it beforehand"):
+        at.ExponentialEnsemble([KNeighborsClassifier()], class_weight="balanced").fit(X[LEARN], Y[LEARN])

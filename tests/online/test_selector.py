@@ -269,3 +269,14 @@ def test_labels_that_no_model_knows_are_refused(rows):
     own = OnlineSelector([local], evaluation_cost=0.2, loss=lambda a, b: a != b, random_state=0)
     own.partial_fit(rows, np.where(rows[:, 1] > 0, "maybe", _truth(rows)))
     assert own.n_asked_ > 0
+
+
+def test_weights_are_refused_and_classes_make_no_difference(rows):
+    """Refused before anything is learned: the selector is as it was."""
+    selector = OnlineSelector(EXPERTS, evaluation_cost=0.2, random_state=0)
+    with pytest.raises(ValueError, match="takes no sample_weight: its bound on the regret"):
+        selector.partial_fit(rows, _truth(rows), sample_weight=np.ones(len(rows)))
+    assert not hasattr(selector, "learner_")
+    selector.partial_fit(rows, _truth(rows), classes=[0, 1])
+    plain = OnlineSelector(EXPERTS, evaluation_cost=0.2, random_state=0).partial_fit(rows, _truth(rows))
+    assert np.array_equal(selector.answers_, plain.answers_)

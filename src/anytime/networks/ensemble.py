@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
@@ -36,7 +37,7 @@ from anytime.networks.member import (
     named_price,
     read_member,
 )
-from anytime.parameters import check_names, shared, store
+from anytime.parameters import check_names, shared, store, without
 from anytime.plan import Array, Plan
 from anytime.rows import Rows
 from anytime.trees.reading import ColumnModel
@@ -58,6 +59,7 @@ class _OfMembers(ColumnModel):
         if cls is ExponentialEnsemble:
             members = wrapped[0] if wrapped else parameters.get("members")
             face = ExponentialEnsembleClassifier if _classify(members) else ExponentialEnsembleRegressor
+            check_names(face, parameters)
         model: Self = AnytimeModel.__new__(face)
         return model
 
@@ -92,6 +94,9 @@ class ExponentialEnsemble(_OfMembers):
     meter : {"model", "realised"}, default="model"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost. Every row of an ensemble pays
         for all columns that a member may read up to its output.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. Of classifiers only.
+        They multiply ``sample_weight`` where members are fitted, and where outputs are judged.
     validation_fraction : float or None, default=0.2
         Share of the training rows held out to decide on. None: none are. It matters only where members are to be fitted; then
         None needs ``X_val``.
@@ -151,7 +156,7 @@ class ExponentialEnsemble(_OfMembers):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "members": [list, tuple, None],
         "exits": [StrOptions({"all", "last"})],
-        **shared("costs", "budget", "meter", "validation_fraction", "random_state", "n_jobs"),
+        **shared("costs", "budget", "meter", "class_weight", "validation_fraction", "random_state", "n_jobs"),
     }
 
     members_: list[Any]
@@ -167,6 +172,7 @@ class ExponentialEnsemble(_OfMembers):
         costs: Any = None,
         budget: float | None = None,
         meter: str = "model",
+        class_weight: Mapping[Any, float] | str | None = None,
         validation_fraction: float | None = 0.2,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -235,6 +241,7 @@ class ExponentialEnsemble(_OfMembers):
         if weight is not None and not weight.all():
             present = np.flatnonzero(weight)
             X, y, weight = take_rows(X, present), y[present], weight[present]
+        weight = self._weighed_by_class(y, weight)
         fitted = [is_fitted(model) for model, _ in entries]
         judging = np.arange(len(y))
         if not all(fitted):
@@ -246,7 +253,7 @@ class ExponentialEnsemble(_OfMembers):
             ]
         if X_val is not None:
             X, y = self._check_rows(X_val, y_val, reset=False)
-            weight, judging = None, np.arange(len(y))
+            weight, judging = self._weighed_by_class(y, None), np.arange(len(y))
         self._adopt(entries, take_rows(X, judging), y[judging], None if weight is None else weight[judging])
 
     def _check_rows(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, NDArray[Any]]:
@@ -427,6 +434,10 @@ class ExponentialEnsemble(_OfMembers):
     def _checked_target(self, y: Any) -> NDArray[Any]:
         raise NotImplementedError("use ExponentialEnsembleClassifier or ExponentialEnsembleRegressor")
 
+    def _weighed_by_class(self, y: NDArray[Any], weight: Array | None) -> Array | None:
+        """Weights of rows, times those of their classes where there are any."""
+        return weight
+
     def _strata(self, y: NDArray[Any]) -> NDArray[np.intp]:
         raise NotImplementedError
 
@@ -478,6 +489,12 @@ class ExponentialEnsembleClassifier(ClassifierFace, ExponentialEnsemble):
         check_classification_targets(y)
         return np.asarray(y)
 
+    def _weighed_by_class(self, y: NDArray[Any], weight: Array | None) -> Array | None:
+        if self.class_weight is None:
+            return weight
+        by_class = compute_sample_weight(self.class_weight, y)
+        return np.asarray(by_class if weight is None else weight * by_class)
+
     def _strata(self, y: NDArray[Any]) -> NDArray[np.intp]:
         return np.unique(y, return_inverse=True)[1]
 
@@ -502,6 +519,7 @@ class ExponentialEnsembleClassifier(ClassifierFace, ExponentialEnsemble):
         return float(np.average(wrong, weights=weight))
 
 
+@without("class_weight")
 class ExponentialEnsembleRegressor(RegressorFace, ExponentialEnsemble):
     """What ``ExponentialEnsemble`` gives for regressors; see there."""
 

@@ -194,7 +194,9 @@ def fit_member(model: Any, X: Any, y: NDArray[Any], weight: Array | None) -> Any
     parameters = {}
     if weight is not None:
         if not has_fit_parameter(fresh, "sample_weight"):
-            raise ValueError(f"{type(fresh).__name__} takes no sample_weight")
+            raise ValueError(
+                f"{type(fresh).__name__} takes no sample_weight: fit it beforehand, or without weights of rows or classes"
+            )
         parameters["sample_weight"] = weight
     with inner_fit():
         fresh.fit(X, y, **parameters)

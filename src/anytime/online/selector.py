@@ -81,8 +81,7 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     There is no plan: experts are drawn anew for each row, and what is learned from one row changes the answer to the next.
-    ``partial_fit`` takes neither ``classes``, as labels are only compared, nor ``sample_weight``: the bound on the regret is for
-    losses of at most 1 that count alike.
+    Rows have no weights: the bound on the regret is for losses of at most 1 that count alike.
 
     Examples
     --------
@@ -116,7 +115,13 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
             del self.learner_
         return self.partial_fit(X, y)
 
-    def partial_fit(self, X: Any, y: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Answer the rows of X in their order, and learn from those that are asked.
 
         Parameters
@@ -124,7 +129,20 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         X : (n, d)
         y : (n,), default=None
             What the remote model would say, of which only rows that are asked are read. None: ``remote`` is asked.
+        classes : (C,), default=None
+            Ignored: labels are only compared, and new ones may come at any time.
+        sample_weight : None
+            All rows count alike.
+
+        Raises
+        ------
+        ValueError
+            There are weights, or neither labels nor a remote model.
         """
+        if sample_weight is not None:
+            raise ValueError(
+                "OnlineSelector takes no sample_weight: its bound on the regret is for rows that count alike"
+            )
         self._start()
         if y is not None:
             return self._replay(X, self._labels(y, len(X)))
