@@ -119,6 +119,13 @@ def test_a_lightgbm_model_goes_into_the_plan():
         ("svm", TypeError, "it is the text 'svm'"),
         (SVC, TypeError, r"the class SVC itself; give an instance, SVC\(\)"),
         (RandomForestRegressor(), TypeError, "RandomForestRegressor, which predicts numbers"),
+        (object(), TypeError, "it is of type object, which has no predict_proba and cannot be called"),
+        (3.0, TypeError, "it is of type float, which has no predict_proba and cannot be called"),
+        (
+            (lambda X: np.full((len(X), 2), 0.5), 3.0),
+            TypeError,
+            "it is a tuple with a model in it; give the model alone, and its price as evaluation_cost=",
+        ),
         (np.full((500, 3), 0.3), ValueError, r"shape \(500, 3\), but X and y ask for \(500, 2\)"),
         (
             np.full((500, 2), np.nan),
@@ -134,6 +141,13 @@ def test_a_costly_model_that_is_none_is_refused(costly, error, message):
     X, y, _ = problem()
     with pytest.raises(error, match=message):
         at.AdaptiveClassifier(costly, **SETTINGS).fit(X, y)
+
+
+def test_a_costly_model_is_refused_before_rows_of_no_weight_are_left_out():
+    X, y, _ = problem()
+    for family in (at.AdaptiveClassifier, at.LadderClassifier):
+        with pytest.raises(TypeError, match="it is of type object, which has no predict_proba"):
+            family(object()).fit(X, y, np.arange(len(y)) > 0)
 
 
 @pytest.mark.parametrize(

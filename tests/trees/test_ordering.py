@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anytime.engine import combined
 from anytime.losses import LOSSES
+from anytime.trees import held_out
 from anytime.trees.ordering import order_stages
 from tests.reference import stage_order
 
@@ -286,3 +288,27 @@ def test_five_hundred_stages_are_ordered_in_seconds(K, loss, seconds, G):
     start = time.process_time()
     order_stages(**problem, loss=loss)
     assert time.process_time() - start < 2 * seconds  # both cores
+
+
+@pytest.mark.parametrize("combine", ["sum", "mean"])
+def test_stages_are_combined_as_the_engine_does(monkeypatch, combine):
+    """Orders are judged by the engine's own arithmetic: the base alone, then the sum or the mean of the stages."""
+    means = []
+    monkeypatch.setattr(held_out, "combined", lambda *given: means.append(given[-1]) or combined(*given))
+    outputs = np.arange(12.0).reshape(3, 4, 1)
+    said = {
+        "loss": lambda scores, y, weight: float(scores.sum()),
+        "y": np.zeros(4),
+        "sample_weight": None,
+        "needs": np.zeros((3, 1), dtype=bool),
+        "prices": np.zeros(1, dtype=np.int64),
+        "evaluation": np.zeros(3, dtype=np.int64),
+    }
+    progress = held_out.Progress(
+        held_out.HeldOut(outputs=outputs, base=np.array([0.5]), combine=combine, **said)
+    )
+    assert progress.loss == 4 * 0.5
+    progress.add(np.array([0, 2]))
+    added = outputs[[0, 2]].sum()
+    assert progress.loss == (added / 2 if combine == "mean" else added + 4 * 0.5)
+    assert means == [combine == "mean"] * 2

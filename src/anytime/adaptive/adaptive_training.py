@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from anytime.adaptive.boosted import BoostedPairLearner
 from anytime.adaptive.choosing import HeldOutRows, Point, best_point
-from anytime.adaptive.costly import Costly, CostlyQuestion, is_model, read_costly
+from anytime.adaptive.costly import Costly, CostlyQuestion, check_kind, is_model, read_costly
 from anytime.adaptive.least_squares import LogOdds
 from anytime.adaptive.linear import LinearPairLearner
 from anytime.adaptive.routing import (
@@ -367,6 +367,7 @@ class AdaptiveModel(BoostedModel):
         self, X: Any, y: Any, sample_weight: ArrayLike | None, probabilities: ArrayLike | None
     ) -> tuple[CostlyQuestion, ArrayLike | None]:
         """The rows, and the costly model's probabilities where they are given; rows of no weight left out of both."""
+        check_kind(self.costly)
         numbers, y = self._read_rows(X, y)
         refuses = not self.__sklearn_tags__().input_tags.allow_nan
         if refuses and not self.columns_.categories and np.isfinite(numbers).all():

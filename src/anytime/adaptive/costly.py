@@ -27,7 +27,7 @@ from anytime.plan import Array
 from anytime.trees.clock import inner_fit
 from anytime.trees.rows import fold_rows, has_categories, take_rows
 
-__all__ = ["SOURCES", "Costly", "CostlyQuestion", "attached", "is_model", "read_costly"]
+__all__ = ["SOURCES", "Costly", "CostlyQuestion", "attached", "check_kind", "is_model", "read_costly"]
 
 SOURCES = ("auto", "oob", "crossval", "insample")
 _PROBES = 32  # rows that a file keeps to recognise the model by
@@ -47,7 +47,6 @@ def read_costly(question: CostlyQuestion, source: str, given: ArrayLike | None =
         The probabilities of the rows, where they are known. A model that gives none itself is calibrated beside them.
     """
     costly = question.costly
-    _check_kind(costly)
     probabilities = None if given is None else _checked_probabilities(given, question)
     if not is_model(costly):
         scores = scores_of_probabilities(_checked_probabilities(costly, question))
@@ -130,7 +129,7 @@ def is_model(costly: Any) -> bool:
     return callable(costly) or any(hasattr(costly, method) for method in METHODS)
 
 
-def _check_kind(costly: Any) -> None:
+def check_kind(costly: Any) -> None:
     """Refuse what is neither a classifier nor a function nor probabilities."""
     wrong = None
     if isinstance(costly, type):
@@ -146,11 +145,24 @@ def _check_kind(costly: Any) -> None:
         wrong = f"a {_name(costly)}, which has no predict_proba; wrap it in a function from rows to probabilities of the classes"
     elif hasattr(costly, "__sklearn_tags__") and is_regressor(costly):
         wrong = f"a {_name(costly)}, which predicts numbers; give a classifier"
+    elif isinstance(costly, (tuple, list)) and any(is_model(entry) for entry in costly):
+        wrong = (
+            f"a {_name(costly)} with a model in it; give the model alone, and its price as evaluation_cost="
+        )
+    elif costly is not None and not is_model(costly) and not _are_numbers(costly):
+        wrong = f"of type {_name(costly)}, which has no predict_proba and cannot be called"
     if wrong is not None:
         raise TypeError(
             "costly has to be a classifier, an object with predict_proba and classes_, a function from rows to probabilities, or "
             f"probabilities; it is {wrong}"
         )
+
+
+def _are_numbers(values: Any) -> bool:
+    try:
+        return bool(np.asarray(values, dtype=np.float64).ndim)
+    except (TypeError, ValueError):
+        return False
 
 
 def _is_fitted(model: Any) -> bool:

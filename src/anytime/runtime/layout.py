@@ -45,6 +45,7 @@ class Layout:
     """
 
     def __init__(self, model: AnytimeModel, features: Features | None) -> None:
+        _refuse_structures(model)
         self.model, self.features = model, features
         self.plan = plan = model._plan
         costs = plan.costs.costs
@@ -170,3 +171,15 @@ class Layout:
                     raise ValueError(
                         f"group {name!r} requires {source!r}, for which features has no extractor"
                     )
+
+
+def _refuse_structures(model: AnytimeModel) -> None:
+    """Sessions take rows; a model that labels the elements of structures says what takes those."""
+    if not getattr(model, "labels_elements", False):
+        return
+    what, name = model._what, type(model).__name__
+    instead = "at.structured.SceneSession(model)" if what == "picture" else "model.stages(X)"
+    raise TypeError(
+        f"Session and BatchSession take models of rows, but a {name} labels whole {what}s: use {instead}, "
+        "which has an answer after every stage"
+    )

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.engine import combined
+
 Array = NDArray[np.float64]
 
 
@@ -63,8 +65,8 @@ class Progress:
     def loss_of(self, total: Array, n_done: int) -> float:
         """Loss when the stages done, ``n_done`` in number, add up to ``total``."""
         problem = self.problem
-        is_mean = problem.combine == "mean" and n_done > 0
-        scores = total / n_done if is_mean else problem.base + total
+        base = np.broadcast_to(problem.base, total.shape)
+        scores = combined(total, n_done, base, problem.combine == "mean")
         return float(problem.loss(scores, problem.y, problem.sample_weight))
 
     def gain(self, added: Array, n_added: int) -> float:
