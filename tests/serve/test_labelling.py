@@ -228,6 +228,19 @@ def test_sentences_are_answered_word_by_word(talking):
     assert said(talking, model="tags", raw=sentences[0], deadline_ms=0)["reason"] == "deadline"
 
 
+@pytest.mark.filterwarnings("ignore:the column")
+def test_features_that_a_sentence_lacks_are_not_paid_for(talking):
+    sentences = [[{"ending": e["ending"]} for e in elements(words)] for words, _ in SENTENCES[:2]]
+    mixed = [elements(SENTENCES[0][0]), *sentences]
+    expected = tagger().answer(mixed)
+    answer = said(talking, model="tags", raws=mixed)
+    assert answer["cost"] == expected.cost.tolist()
+    assert answer["predictions"] == [labels.tolist() for labels in expected.prediction]
+    assert answer["reason"] == expected.reason == "groups"
+    assert answer["cost"][1] < answer["cost"][0]
+    assert "no feature of sentence 0 is known" in refusal(talking, model="tags", raw=[{"wrod": "dog"}])[1]
+
+
 def test_sentences_are_texts_of_the_protocol(talking):
     sentences = [elements(words) for words, _ in SENTENCES[:3]]
     texts = [json.dumps(sentence) for sentence in sentences]

@@ -27,7 +27,7 @@ from anytime.structured.structures import Structures
 
 __all__ = ["Labelling", "pace_of"]
 
-_REASONS = ("deadline", "budget")  # of many structures the first that one of them has
+_REASONS = ("deadline", "groups", "budget")  # of many structures the first that one of them has
 _TURNS = 2  # of measuring, the last of which counts
 
 
@@ -87,6 +87,8 @@ class _StructuresUnderWay:
                 return
             self._answer = self._model._read(self._run, self._began)
         reason = "complete" if self._answer.complete or stages == self._model.plan_.n_stages else "budget"
+        if self._run.incomplete.any():
+            reason = "groups"
         self._answer = self._answer.changed(reason=reason)
 
     def read(self) -> Answer:
