@@ -28,6 +28,9 @@ from anytime.trees.clock import Clock
 __all__ = ["ElementLabeler"]
 
 _PILOT = 500  # elements on which it is measured how long a stage takes
+_MEASURING = (
+    0.05  # share of the time that is left: measurements that take less are done again with more elements
+)
 _STAGES_IN_TIME = 3  # that there shall be time for, or fewer structures are learned from
 
 
@@ -172,25 +175,28 @@ class ElementLabeler(StructuredModel):
     ) -> NDArray[np.intp] | None:
         """Structures from which a few stages can be learned in the time that is left, drawn at random; None: all.
 
-        How long a stage takes is measured on a small part of them.
+        How long a stage takes is measured on a small part of them, and on larger ones while that takes next to no time.
         """
         n, n_elements = offsets.size - 1, int(offsets[-1])
         if np.isinf(clock.seconds) or n_elements <= 2 * _PILOT or n <= 2 * self.folds:
             return None
         labelled = np.add.reduceat(np.append(labels.weight, 0.0), offsets[:-1]) * (np.diff(offsets) > 0) > 0
         order = random.permutation(n)
-        order = order[
-            np.argsort(~labelled[order], kind="stable")
-        ]  # those with labels first: copies need some
+        # those with labels first: copies need some
+        order = order[np.argsort(~labelled[order], kind="stable")]
         so_far = np.cumsum(np.diff(offsets)[order])
         pilot = max(int(np.searchsorted(so_far, _PILOT)) + 1, 2 * self.folds)
-        began = clock.elapsed
-        train(np.sort(order[:pilot]), 1, Clock(None, 0))
-        pace = (clock.elapsed - began) / so_far[pilot - 1]  # seconds per element and stage
-        affordable = (clock.seconds - clock.elapsed) / (_STAGES_IN_TIME * pace)
-        if affordable >= n_elements:
-            return None
-        return np.sort(order[: max(int(np.searchsorted(so_far, affordable)), pilot)])
+        while True:
+            began = clock.elapsed
+            train(np.sort(order[:pilot]), 1, Clock(None, 0))
+            took, left = clock.elapsed - began, clock.seconds - clock.elapsed
+            affordable = left * so_far[pilot - 1] / (_STAGES_IN_TIME * took)
+            if affordable >= n_elements:
+                return None
+            if took > _MEASURING * left:
+                return np.sort(order[: max(int(np.searchsorted(so_far, affordable)), pilot)])
+            # of few elements a stage takes longer, for each of them, than of many: measure again
+            pilot = min(int(np.searchsorted(so_far, 4 * so_far[pilot - 1])) + 1, n)
 
     def _trainer_of(self, table: Array, labels: ElementLabels) -> StructuredTrainer | None:
         """The trainer of the fit before, where there is one; it goes on with the data that it has learned from."""
