@@ -29,6 +29,7 @@ from anytime.structured.descriptors import DESCRIPTORS, GRID_STEP
 from anytime.structured.scene_parser import _dictionaries
 from anytime.structured.scenes import Scene, SceneFeatures, Scenes
 from anytime.trees.binning import BinnedData
+from anytime.trees.clock import Clock
 from anytime_research.structured import (
     BoostedDistribution,
     BoostingRules,
@@ -109,7 +110,9 @@ def told(visit: int, level: int, loss: float) -> None:
 def described(images: list[Picture], options: argparse.Namespace) -> tuple[SceneFeatures, Scenes]:
     """Columns with the dictionaries of ``SceneParser``, and the training pictures; a code is computed when it is first read."""
     features = SceneFeatures(
-        _dictionaries(images, list(DESCRIPTORS), 150, np.random.RandomState(0), options.threads)
+        _dictionaries(
+            images, list(DESCRIPTORS), 150, np.random.RandomState(0), options.threads, Clock(None, 0)
+        )
     )
     return features, Scenes([Scene(image, features) for image in images], features)
 
