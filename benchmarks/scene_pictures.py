@@ -122,7 +122,8 @@ def draw_course(path: Path) -> None:
         axes.axhline(PRINTED["SIM"][kind], color="#8a8f98", lw=1, ls="--", label="SIM as printed")
         axes.set(xlabel="seconds for an image", title=title)
         axes.grid(alpha=0.3)
-    both[0].legend(fontsize=8, loc="lower right")
+    handles, names = both[0].get_legend_handles_labels()
+    figure.legend(handles, names, fontsize=8, loc="outside lower center", ncols=4, frameon=False)
     figure.savefig(path, dpi=100)
 
 
