@@ -95,7 +95,7 @@ def costly_model(split: Split, seed: int) -> Any:
 
 def ladder(split: Split, costly: Any) -> tuple[Point, Point]:
     """Exits on ever more columns: what was chosen comes to on validation and test rows."""
-    model = LadderClassifier(costly, costs=split.costs, tolerance=TOLERANCE, n_folds=3, random_state=0)
+    model = LadderClassifier(costly, costs=split.costs, tolerance=TOLERANCE, costly_folds=3, random_state=0)
     model.fit(*split.train, X_val=split.valid[0], y_val=split.valid[1])
     chosen, worth = (
         Point(None, float(model.score(X, y)), float(model.cost(X).mean()), float(np.mean(model.sent(X))))
@@ -109,7 +109,7 @@ def adapt_gbrt(split: Split, costly: Any) -> Sweep:
     share = np.bincount(split.train[1]) / len(split.train[1])
     unit = -float(share @ np.log(share)) / split.costs.total
     settings = [{"cost_penalty": unit * g, "costly_fraction": p} for g in PENALTIES_TRIED for p in FRACTIONS]
-    model = AdaptiveClassifier(costly, costs=split.costs, n_folds=3, random_state=0, **LEARNING)
+    model = AdaptiveClassifier(costly, costs=split.costs, costly_folds=3, random_state=0, **LEARNING)
     return sweep(model, settings, *split.train, *split.valid, *split.test)
 
 

@@ -61,7 +61,7 @@ def speed() -> dict[str, float]:
     graphs = [FeedbackGraph.requests(row) for row in asks[:50]] * (n // 50)
     times = in_turns(
         {
-            "requests": lambda: RequestLearner(16, cost=0.5, random_state=0).run(asks, losses),
+            "requests": lambda: RequestLearner(16, evaluation_cost=0.5, random_state=0).run(asks, losses),
             "graphs": lambda: Exp3G(graphs[0], random_state=0).run(losses, graphs),
         },
         repeats=5,
@@ -81,7 +81,7 @@ def coin_tosses() -> list[dict[str, Any]]:
                     world = BernoulliEnvironment(
                         errors, np.arange(n_experts) == n_experts - 1, cost, random_state=seed
                     )
-                    learner = RequestLearner(n_experts, cost=cost, horizon=told, random_state=seed)  # type: ignore[arg-type]
+                    learner = RequestLearner(n_experts, evaluation_cost=cost, horizon=told, random_state=seed)  # type: ignore[arg-type]
                     regrets.append(world.challenge(learner, horizon).regret)
                 bound = regret_upper_bound(n_experts, horizon, cost, schedule=schedule)
                 rows.append(
@@ -107,7 +107,7 @@ def hard_experts() -> list[dict[str, Any]]:
         regrets = []
         for seed in range(SEEDS if horizon < 10_000 else 10):
             world = hard_environment(n_experts, horizon, random_state=seed)
-            learner = RequestLearner(n_experts, cost=1.0, horizon=horizon, random_state=seed)
+            learner = RequestLearner(n_experts, evaluation_cost=1.0, horizon=horizon, random_state=seed)
             asks = np.tile(world.asks, (horizon, 1))
             regrets.append(world.expected_regret(learner.run(asks, world.losses(horizon)).played))
         lower, upper = regret_lower_bound(n_experts, horizon), regret_upper_bound(n_experts, horizon)

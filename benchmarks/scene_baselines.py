@@ -32,7 +32,7 @@ from anytime.trees.binning import BinnedData
 from anytime.trees.clock import Clock
 from anytime_research.structured import (
     BoostedDistribution,
-    BoostingRules,
+    DistributionRules,
     HierarchicalInferenceMachine,
     LabelledRows,
 )
@@ -130,7 +130,7 @@ def trained_on_regions(
         columns,
         levels=(0,) if plain else LEVELS,
         folds=FOLDS,
-        rules=BoostingRules(n_rounds=options.rounds * (2 if plain else 1), n_threads=options.threads),
+        rules=DistributionRules(n_estimators=options.rounds * (2 if plain else 1), n_threads=options.threads),
         report=told,
     )
     machine.fit(scenes, *labels_of_atoms(scenes, maps), runs(videos("train", options.images), FOLDS))
@@ -148,7 +148,7 @@ def trained_on_pixels(images: list[Picture], maps: Maps, options: argparse.Names
         tables.append(described_points(image, points))
         labels.append(at_grid[points])
     target = np.eye(UNLABELLED)[np.concatenate(labels)]
-    rules = BoostingRules(n_rounds=2 * options.rounds, n_threads=options.threads)
+    rules = DistributionRules(n_estimators=2 * options.rounds, n_threads=options.threads)
     data = BinnedData.fit(np.concatenate(tables), max_bins=rules.max_bins, n_threads=options.threads)
     rows = LabelledRows(data, target, np.ones(len(target)))
     fold = np.repeat(runs(videos("train", options.images), FOLDS), list(map(len, labels)))

@@ -213,8 +213,8 @@ def kinds(n_rows: int, n_turns: int) -> dict[str, Any]:
     learners: dict[str, StreamLearner] = {
         "half of the columns per tree": HoeffdingTree(max_features=0.5),
         "ridge": OnlineRidge(),
-        "linear": OnlineLinear(step=0.1),
-        "random features": OnlineLinear(step=0.1, features="random"),
+        "linear": OnlineLinear(learning_rate=0.1),
+        "random features": OnlineLinear(learning_rate=0.1, features="random"),
         "small nets": SmallNet(),
     }
     tasks = {

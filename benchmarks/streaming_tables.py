@@ -80,18 +80,20 @@ class Task:
 
 
 TASKS = {
-    "abalone": Task(SmallNet(hidden=1, step=3e-3), "squared", 20, 60),
-    "a9a": Task(SmallNet(hidden=1, step=1e-3), "logistic", 8, 6),
+    "abalone": Task(SmallNet(hidden=1, learning_rate=3e-3), "squared", 20, 60),
+    "a9a": Task(SmallNet(hidden=1, learning_rate=1e-3), "logistic", 8, 6),
     "pol": Task(
-        SmallNet(hidden=10, activation="leaky_relu", step=3e-3),
+        SmallNet(hidden=10, activation="leaky_relu", learning_rate=3e-3),
         "squared",
         20,
         20,
         converging=False,
     ),
-    "kin40k": Task(SmallNet(hidden=10, step=1e-2), "squared", 20, 10, converging=False),
-    "mnist": Task(SmallNet(hidden=5, step=3e-3), "softmax", 10, 1, 0.5, repeats=2, converging=False),
-    "mnist, convolutions": Task(SmallConvNet(step=3e-3), "softmax", 10, 1, 0.5, repeats=1, converging=False),
+    "kin40k": Task(SmallNet(hidden=10, learning_rate=1e-2), "squared", 20, 10, converging=False),
+    "mnist": Task(SmallNet(hidden=5, learning_rate=3e-3), "softmax", 10, 1, 0.5, repeats=2, converging=False),
+    "mnist, convolutions": Task(
+        SmallConvNet(learning_rate=3e-3), "softmax", 10, 1, 0.5, repeats=1, converging=False
+    ),
 }
 
 REGRET_LOSSES = {"a9a": ("logistic", "hinge"), "pol": ("squared", "absolute")}  # smooth, with kinks

@@ -19,7 +19,7 @@ SEEDED = {"random_state": 0}
 BOOSTED = {"n_estimators": 10, "min_samples_leaf": 1, **SEEDED}
 RENEWED = {"n_iter_no_change": 3, "max_stages": 3, **BOOSTED}
 ADDED = {"n_estimators": 6, "min_samples_leaf": 1, **SEEDED}
-GATED = {"n_estimators": 5, "min_samples_leaf": 5, "n_folds": 2, **SEEDED}
+GATED = {"n_estimators": 5, "min_samples_leaf": 5, "costly_folds": 2, **SEEDED}
 FOREST = {"n_estimators": 6, **SEEDED}
 
 ESTIMATORS = [

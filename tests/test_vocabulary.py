@@ -1,11 +1,14 @@
-"""One word for each meaning: names of classes, and constructor parameters of all public estimators."""
+"""One word for each meaning: names of classes, and constructor parameters of all public classes of every room."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import pkgutil
 import re
 from collections import defaultdict
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ from anytime.parameters import PARAMETERS
 from tests.optional import installed_names
 
 PACKAGE = Path(at.__file__).parent
+RESEARCH = Path(__file__).parents[1] / "research" / "anytime_research"
 
 ESTIMATORS = {
     name: value
@@ -24,11 +28,41 @@ ESTIMATORS = {
     if inspect.isclass(value := getattr(at, name)) and issubclass(value, BaseEstimator)
 }
 
+
+def rooms() -> list[str]:
+    """All modules and packages of ``anytime`` that can be imported here."""
+    names = [module.name for module in pkgutil.iter_modules(at.__path__) if module.name != "_native"]
+    return [name for name in names if name != "networks" or find_spec("torch")]
+
+
+def offered(room: str) -> dict[str, type]:
+    """The public classes of a room; protocols have no constructor."""
+    module = import_module(f"anytime.{room}")
+    values = {f"{room}.{name}": getattr(module, name) for name in getattr(module, "__all__", ())}
+    return {
+        name: value
+        for name, value in values.items()
+        if inspect.isclass(value) and not getattr(value, "_is_protocol", False)
+    }
+
+
+CLASSES = {name: value for room in rooms() for name, value in offered(room).items()}
+
 RETIRED = {
     *("n_stages", "n_rounds", "n_trees", "n_learners", "n_exits", "n_layers"),
     *("max_leaves", "min_rows", "l2", "ridge", "patience"),
     *("tree_cost", "computation", "learner_cost", "costly_cost"),
     *("penalty", "gamma", "lam", "trade_off"),
+    *("cross_fit", "n_folds", "n_passes", "step", "rate"),
+}
+
+OTHER_MEANINGS = {  # words that are retired for one meaning and say another here
+    ("networks.AdaLoss", "gamma"),  # share of equal weights that is mixed in, as in the paper
+    ("networks.FirstOrder", "gamma"),
+    ("networks.Once", "gamma"),
+    ("networks.Minimax", "rate"),  # of the opponent, not of the network
+    ("losses.Loss", "step"),  # a function: how far to go along a direction
+    ("structured.Update", "step"),  # what was taken, not what is asked for
 }
 
 NARROWER = {
@@ -69,18 +103,37 @@ def documented(estimator: type) -> dict[str, str]:
     return told
 
 
-def test_no_two_classes_of_the_package_share_a_name():
+def test_no_two_classes_of_product_and_research_share_a_name():
     places = defaultdict(list)
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in [*sorted(PACKAGE.rglob("*.py")), *sorted(RESEARCH.rglob("*.py"))]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(str(path.relative_to(PACKAGE)))
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(path.as_posix())
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_retired_words_are_not_parameters(name):
-    assert RETIRED.isdisjoint(parameters_of(ESTIMATORS[name]))
+def parameter_names(value: type) -> set[str]:
+    try:
+        return set(inspect.signature(value).parameters)
+    except ValueError:  # of the native module: what it takes stands in its stubs
+        return set()
+
+
+def test_retired_words_are_not_parameters():
+    found = {(name, word) for name, value in CLASSES.items() for word in parameter_names(value) & RETIRED}
+    assert found == {(name, word) for name, word in OTHER_MEANINGS if name in CLASSES}
+
+
+def test_estimators_and_building_blocks_have_their_own_words_for_threads_and_seeds():
+    """Estimators take scikit-learn's ``n_jobs`` and ``random_state``; what they are built of takes what those come to."""
+    of_estimators, of_blocks = {"n_jobs", "random_state"}, {"n_threads", "seed"}
+    assert all(of_blocks.isdisjoint(parameters_of(estimator)) for estimator in ESTIMATORS.values())
+    mixed = [
+        name
+        for name, value in CLASSES.items()
+        if of_estimators & parameter_names(value) and of_blocks & parameter_names(value)
+    ]
+    assert mixed == []
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -106,8 +106,10 @@ _MEANT = {  # what other libraries and papers call a parameter
     **dict.fromkeys(("patience", "early_stopping_rounds"), "n_iter_no_change"),
     **dict.fromkeys(("tree_cost", "learner_cost", "computation"), "evaluation_cost"),
     **dict.fromkeys(("penalty", "gamma", "lam", "trade_off"), "cost_penalty"),
-    **dict.fromkeys(("eta", "shrinkage"), "learning_rate"),
+    **dict.fromkeys(("eta", "shrinkage", "step", "rate", "lr"), "learning_rate"),
     **dict.fromkeys(("prices", "feature_costs"), "costs"),
+    **dict.fromkeys(("cross_fit", "n_folds", "cv"), "folds"),
+    "n_passes": "epochs",
     "seed": "random_state",
     "n_threads": "n_jobs",
 }

@@ -194,7 +194,7 @@ def test_an_obviously_hard_row_goes_to_the_costly_model():
 
 def test_a_budget_is_kept_on_held_out_rows_and_more_of_it_is_no_worse():
     X, y, costs = problem(n=800)
-    quick = {**SMALL, "n_estimators": 5, "max_iter": 1, "cross_fit": None}
+    quick = {**SMALL, "n_estimators": 5, "max_iter": 1, "folds": None}
     models = {
         budget: AdaptiveClassifier(SVC(), costs=costs, mean_budget=budget, **quick).fit(X, y)
         for budget in (3, 10, 100)

@@ -39,9 +39,9 @@ def losses_of_costly(y, seed=0, right=0.95):
     return -np.log(np.where(hit, right, 1 - right))
 
 
-@pytest.mark.parametrize("n_folds", [None, 3])
+@pytest.mark.parametrize("folds", [None, 3])
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_with_nobody_sent_on_the_cheap_model_is_greedy_miser_tree_for_tree(n_classes, n_folds):
+def test_with_nobody_sent_on_the_cheap_model_is_greedy_miser_tree_for_tree(n_classes, folds):
     """Section 6, special case (line 1250): P_full = 0."""
     X, y, costs = problem(n_classes)
     cost_penalty = 0.01
@@ -53,7 +53,7 @@ def test_with_nobody_sent_on_the_cheap_model_is_greedy_miser_tree_for_tree(n_cla
         n_estimators=15,
         max_depth=4,
         min_samples_leaf=10,
-        n_folds=n_folds,
+        folds=folds,
     )
     done = alternate(learner, losses_of_costly(y), 0.0, max_iter=2)
     cheap, gate = done.learned.trees
@@ -220,7 +220,7 @@ def test_routing_by_folds_knows_that_a_cheap_model_errs_on_new_rows():
     X, y, costs = problem(n=300)
     q, settings = np.full(300, 0.3), {"n_estimators": 40, "min_samples_leaf": 1, "learning_rate": 0.3}
     vain, honest = (
-        BoostedPairLearner(TrainingRows(X), y, costs.bind(8), cost_penalty=1e-4, n_folds=k, **settings)
+        BoostedPairLearner(TrainingRows(X), y, costs.bind(8), cost_penalty=1e-4, folds=k, **settings)
         for k in (None, 3)
     )
     own, new = vain.learn(q, vain.start(None)), honest.learn(q, honest.start(None))

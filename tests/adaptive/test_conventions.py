@@ -11,8 +11,8 @@ from anytime.adaptive import AdaptiveClassifier, LadderClassifier
 from anytime.testing import check_anytime_estimator
 from tests.adaptive.test_adaptive_classifier import problem
 
-SMALL = {"n_estimators": 5, "max_iter": 1, "min_samples_leaf": 5, "n_folds": 2, "random_state": 0}
-FEW = {"n_estimators": 5, "max_stages": 3, "min_samples_leaf": 5, "n_folds": 2, "random_state": 0}
+SMALL = {"n_estimators": 5, "max_iter": 1, "min_samples_leaf": 5, "costly_folds": 2, "random_state": 0}
+FEW = {"n_estimators": 5, "max_stages": 3, "min_samples_leaf": 5, "costly_folds": 2, "random_state": 0}
 CONFIGURATIONS = [
     AdaptiveClassifier(GaussianNB(), **SMALL),
     AdaptiveClassifier(GaussianNB(), cheap="linear", n_init=1, **SMALL),

@@ -103,7 +103,7 @@ def test_a_ladder_leaves_time_for_its_exits_when_it_orders_columns(fake):
     X, y = rows(200)
     y = y + np.random.default_rng(1).normal(size=200) > 0
     costly = RandomForestClassifier(20, oob_score=True, random_state=0).fit(X, y)
-    model = at.LadderClassifier(costly, n_estimators=5, cross_fit=2, time_budget=150, random_state=0)
+    model = at.LadderClassifier(costly, n_estimators=5, folds=2, time_budget=150, random_state=0)
     with pytest.warns(UserWarning, match=r"time is up: the ladder has [3-6] of up to 12 exits"):
         model.fit(X, y)
     assert fake.now <= 1.1 * 150 + 15

@@ -48,7 +48,7 @@ def test_full_prediction_stays_the_same(
 ) -> None:
     X, _ = wine
     options = [
-        "--holdout",
+        "--validation",
         shop / "odd.csv",
         "--target",
         "kind",
@@ -78,7 +78,7 @@ def test_held_out_rows_order_the_trees(shop: Path, tmp_path: Path) -> None:
     said = run(
         "convert",
         shop / "lightgbm.txt",
-        "--holdout",
+        "--validation",
         shop / "odd.csv",
         "-t",
         "kind",
@@ -92,7 +92,7 @@ def test_held_out_rows_order_the_trees(shop: Path, tmp_path: Path) -> None:
 
 
 def test_a_forest_is_pruned_to_an_average_cost(shop: Path, tmp_path: Path) -> None:
-    held = ["--holdout", shop / "odd.csv", "-t", "kind", "--trusted", "-o", tmp_path / "m.anytime"]
+    held = ["--validation", shop / "odd.csv", "-t", "kind", "--trusted", "-o", tmp_path / "m.anytime"]
     said = run("convert", shop / "forest.joblib", "--mean-budget", "6", *held).stdout
     assert "mean cost" in said
     model, table = at.load(tmp_path / "m.anytime"), pd.read_csv(shop / "odd.csv")
@@ -123,7 +123,7 @@ def test_labels_can_be_given_names(shop: Path, tmp_path: Path) -> None:
     arguments = [
         "convert",
         shop / "lightgbm.txt",
-        "--holdout",
+        "--validation",
         shop / "words.csv",
         "-t",
         "kind",
@@ -161,9 +161,9 @@ def test_trusted_pickle_that_is_broken_or_no_model(tmp_path: Path) -> None:
     )
 
 
-def test_holdout_and_target_go_together(shop: Path, tmp_path: Path) -> None:
+def test_validation_and_target_go_together(shop: Path, tmp_path: Path) -> None:
     said = fails(
-        "convert", shop / "lightgbm.txt", "--holdout", shop / "odd.csv", "-o", tmp_path / "m", code=2
+        "convert", shop / "lightgbm.txt", "--validation", shop / "odd.csv", "-o", tmp_path / "m", code=2
     )
     assert "go together" in said
 
@@ -211,7 +211,7 @@ def test_blanks_are_as_good_as_the_underscores_that_lightgbm_writes(blanks: Path
 
 
 def test_with_held_out_rows_the_model_knows_their_names_as_in_python(blanks: Path, tmp_path: Path) -> None:
-    held = ["--holdout", blanks / "rows.csv", "-t", "y", "--costs", blanks / "prices.yaml"]
+    held = ["--validation", blanks / "rows.csv", "-t", "y", "--costs", blanks / "prices.yaml"]
     run("convert", blanks / "lightgbm.txt", *held, "-o", tmp_path / "m.anytime")
     model = at.load(tmp_path / "m.anytime")
     assert model.feature_names_in_.tolist() == ["mean width", "blood code"]

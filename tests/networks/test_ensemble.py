@@ -160,7 +160,7 @@ FAMILIES = {
         X[LEARN], Y[LEARN]
     ),
     "gates": lambda: at.AdaptiveClassifier(
-        RandomForestClassifier(5, random_state=0), n_estimators=5, n_folds=2, costs=COSTS, random_state=0
+        RandomForestClassifier(5, random_state=0), n_estimators=5, costly_folds=2, costs=COSTS, random_state=0
     ).fit(X[LEARN], Y[LEARN]),
     "purchases row by row": lambda: at.MarginAcquisitionClassifier(costs=COSTS, random_state=0).fit(
         X[LEARN], Y[LEARN]

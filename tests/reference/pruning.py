@@ -119,8 +119,8 @@ def evaluate(problem: PruningProblem, internal: np.ndarray) -> tuple[float, floa
 def lines(problem: PruningProblem) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     """All prunings with their errors and what they spend: the value for cost_penalty is error + cost_penalty * spent."""
     prunings = list(all_prunings(problem))
-    error, cost, computation = np.array([evaluate(problem, internal) for internal in prunings]).T
-    return prunings, error, cost + computation
+    error, cost, evaluation_cost = np.array([evaluate(problem, internal) for internal in prunings]).T
+    return prunings, error, cost + evaluation_cost
 
 
 def links(problem: PruningProblem) -> list[tuple[int, int, int]]:

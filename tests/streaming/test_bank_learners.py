@@ -147,11 +147,11 @@ def test_an_appended_ridge_learner_has_seen_nothing_before():
 
 NETS = {
     "sgd": OnlineLinear(method="sgd"),
-    "adagrad": OnlineLinear(step=0.1),
-    "adam": OnlineLinear(step=0.1, method="adam"),
-    "cosines": OnlineLinear(step=0.1, features="random", n_components=5),
-    "sigmoid": SmallNet(hidden=3, step=0.01),
-    "leaky": SmallNet(hidden=3, step=0.01, activation="leaky_relu"),
+    "adagrad": OnlineLinear(learning_rate=0.1),
+    "adam": OnlineLinear(learning_rate=0.1, method="adam"),
+    "cosines": OnlineLinear(learning_rate=0.1, features="random", n_components=5),
+    "sigmoid": SmallNet(hidden=3, learning_rate=0.01),
+    "leaky": SmallNet(hidden=3, learning_rate=0.01, activation="leaky_relu"),
 }
 
 
@@ -165,9 +165,9 @@ def test_gradient_steps_are_those_written_out(learner, size):
     method = learner.method if isinstance(learner, OnlineLinear) else "adam"
     block = bank.block()
     plain = [
-        Net(block.hidden[i], block.readout[i], block.activation, method, learner.step)
+        Net(block.hidden[i], block.readout[i], block.activation, method, learner.learning_rate)
         if net
-        else Net(None, np.zeros((2, 5)), "none", method, learner.step)
+        else Net(None, np.zeros((2, 5)), "none", method, learner.learning_rate)
         for i in range(3)
     ]
     for x, target, w in in_rounds(X, q, weight, size):
@@ -182,7 +182,7 @@ def test_gradient_steps_are_those_written_out(learner, size):
 def test_convolutions_are_those_written_out(size):
     """To 1e-9 after 60 rows: windows of 3 x 3 at every second pixel of an image of 5 x 4, which has 3 x 2 places."""
     X, q, weight = stream(60, 20, 2, 3, missing=0.05)
-    learner = SmallConvNet(shape=(5, 4), channels=2, size=3, stride=2, step=0.01)
+    learner = SmallConvNet(shape=(5, 4), channels=2, size=3, stride=2, learning_rate=0.01)
     bank = learner.make(3, 20, 2, 7)
     block, frame = bank.block(), ((1, 1), (0, 1))
     plain = [

@@ -102,7 +102,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @pytest.mark.parametrize(
-    "learner", [LEARNER, OnlineRidge(), SmallNet(hidden=3, step=0.01)], ids=lambda one: one.kind
+    "learner", [LEARNER, OnlineRidge(), SmallNet(hidden=3, learning_rate=0.01)], ids=lambda one: one.kind
 )
 def test_native_rounds_are_those_of_numpy(case, learner):
     """Answers of all prefixes and sums of the monitor agree to 1e-9 over 400 rows."""

@@ -28,11 +28,11 @@ KINDS = {
     "stump": Stump(grace=20, stagger=0),
     "ridge": OnlineRidge(),
     "sgd": OnlineLinear(method="sgd"),
-    "adagrad": OnlineLinear(step=0.1),
-    "random": OnlineLinear(step=0.1, method="adam", features="random", n_components=6),
-    "small_net": SmallNet(hidden=3, step=0.01),
-    "leaky": SmallNet(hidden=3, activation="leaky_relu", step=0.01),
-    "small_conv_net": SmallConvNet(channels=2, size=2, stride=1, step=0.01),
+    "adagrad": OnlineLinear(learning_rate=0.1),
+    "random": OnlineLinear(learning_rate=0.1, method="adam", features="random", n_components=6),
+    "small_net": SmallNet(hidden=3, learning_rate=0.01),
+    "leaky": SmallNet(hidden=3, activation="leaky_relu", learning_rate=0.01),
+    "small_conv_net": SmallConvNet(channels=2, size=2, stride=1, learning_rate=0.01),
     "ftrl_tree": FtrlTree(max_depth=2, buffer=60, stagger=5),
 }
 each_kind = pytest.mark.parametrize("learner", KINDS.values(), ids=KINDS)

@@ -209,8 +209,8 @@ def test_restarted_learners_begin_a_few_at_a_time():
     "learner",
     [
         OnlineRidge(),
-        OnlineLinear(step=0.1),
-        SmallNet(step=0.02),
+        OnlineLinear(learning_rate=0.1),
+        SmallNet(learning_rate=0.02),
         FtrlTree(buffer=300),
         OwnLearner(lambda: SGDRegressor(random_state=0)),
     ],

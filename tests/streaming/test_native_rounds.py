@@ -77,7 +77,7 @@ def test_so_are_rounds_of_several_weighted_rows(learner, batch):
 
 @pytest.mark.parametrize(
     ("learner", "action"),
-    [(SmallNet(hidden=3, step=0.02), "fade"), (HoeffdingTree(max_depth=2, grace=20), "restart")],
+    [(SmallNet(hidden=3, learning_rate=0.02), "fade"), (HoeffdingTree(max_depth=2, grace=20), "restart")],
     ids=["fade", "restart"],
 )
 @pytest.mark.parametrize("detector", ["adwin", "windows"])

@@ -143,7 +143,7 @@ def test_progressive_error_is_that_of_what_was_said():
 
 def test_several_passes_are_so_many_streams():
     X, y = numbers(150)
-    passes = StreamingBoostRegressor(n_passes=3, **SMALL).fit(X, y)
+    passes = StreamingBoostRegressor(epochs=3, **SMALL).fit(X, y)
     streams = StreamingBoostRegressor(**SMALL)
     for _ in range(3):
         streams.partial_fit(X, y)
@@ -258,7 +258,7 @@ def test_time_and_patience_end_a_fit_with_what_was_learned(monkeypatch, capsys):
     X, y = numbers(5000)
     short = StreamingBoostRegressor(time_budget=1e-9, **SMALL).fit(X, y)
     assert short.rows_seen_ == 1024
-    StreamingBoostRegressor(verbose=1, n_passes=2, **SMALL).fit(X, y)
+    StreamingBoostRegressor(verbose=1, epochs=2, **SMALL).fit(X, y)
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 10
     assert "10000 rows" in told[-1]

@@ -69,7 +69,7 @@ def test_training_objective_never_rises(rules):
 def test_training_objective_never_rises_where_stages_replace_the_scores(rules):
     """P1: a linear stage is fitted with a penalty and by few passes, and takes the place of a better one only in part."""
     structures, truth, _ = chains()
-    learner = LinearUpdateLearner(growth=0.5, epochs=1, rate=0.5)
+    learner = LinearUpdateLearner(growth=0.5, epochs=1, learning_rate=0.5)
     learned = trainer(structures, truth, [learner], [EntropySelector()], **rules)
     values = [learned.value, *(step.value for step in learned.run(12))]
     assert len(values) > 3
@@ -121,7 +121,7 @@ def plan_of(learned):
 def boosted(**settings):
     return BoostedTreesLearner(
         **{
-            "n_trees": 3,
+            "n_estimators": 3,
             "max_leaf_nodes": 4,
             "min_samples_leaf": 5,
             "max_samples": 100,

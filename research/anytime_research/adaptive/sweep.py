@@ -121,7 +121,7 @@ PRESETS: dict[str, Preset | LinearPreset] = {
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SweepOutcome:
     """What a setting came to.
 
     Attributes
@@ -143,7 +143,7 @@ class Outcome:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Outcome:
+    def from_json(cls, data: Mapping[str, Any]) -> SweepOutcome:
         """What ``to_json`` gave."""
         points = [[Point(**point) for point in data[name]] for name in ("validation", "test")]
         return cls(dict(data["setting"]), float(data["objective"]), *points)
@@ -158,12 +158,12 @@ class Sweep:
 
     Attributes
     ----------
-    outcomes : list of Outcome
+    outcomes : list of SweepOutcome
     costly : dict of str to Point
         What the costly model alone comes to on the rows called "validation" and "test".
     """
 
-    outcomes: list[Outcome]
+    outcomes: list[SweepOutcome]
     costly: dict[str, Point]
 
     def _pairs(self) -> Iterator[Found]:
@@ -349,7 +349,7 @@ def _outcome(
     task: GateTask,
     benches: Mapping[str, HeldOutRows],
     start: Learned,
-) -> Outcome:
+) -> SweepOutcome:
     trying = copy.copy(ready)
     trying.set_params(**setting)
     trying._validate_params()
@@ -363,7 +363,7 @@ def _outcome(
     points = benches["validation"].points(chain, trying._doubts)
     cuts = [(point.threshold, point.doubt) for point in points]
     test = benches["test"].at(chain, cuts) if "test" in benches else []
-    return Outcome(dict(setting), done.terms.total, points, test)
+    return SweepOutcome(dict(setting), done.terms.total, points, test)
 
 
 def _below(left: Point, middle: Point, right: Point) -> bool:
@@ -404,7 +404,7 @@ class _Book:
     """Outcomes, and the file that they are written to: a line that says what they depend on, then one for each."""
 
     def __init__(self, path: Path | None, fingerprint: str) -> None:
-        self.path, self.outcomes = path, dict[str, Outcome]()
+        self.path, self.outcomes = path, dict[str, SweepOutcome]()
         self._lock = threading.Lock()
         if path is None:
             return
@@ -419,7 +419,7 @@ class _Book:
         lines = whole[:end].splitlines()
         try:
             first, *others = [json.loads(line) for line in lines]
-            known = [Outcome.from_json(entry) for entry in others]
+            known = [SweepOutcome.from_json(entry) for entry in others]
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{path} is no file of a sweep: {error}; move it away or name another") from None
         if first != {"sweep": fingerprint}:
@@ -430,7 +430,7 @@ class _Book:
         if end < len(whole):
             os.truncate(path, end)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: SweepOutcome) -> None:
         """Write an outcome down."""
         with self._lock:
             if self.path is not None:

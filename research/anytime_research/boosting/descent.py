@@ -19,7 +19,7 @@ from anytime_research.boosting.projection import (
     Array,
     Predictor,
     Projection,
-    WeakLearner,
+    TargetLearner,
     length,
     measure,
     project,
@@ -110,7 +110,7 @@ class Descent:
 def descend(
     loss: str | Loss,
     y: ArrayLike,
-    learner: WeakLearner,
+    learner: TargetLearner,
     n_steps: int,
     *,
     algorithm: Literal["basic", "repeated", "residual"] = "residual",
@@ -129,7 +129,7 @@ def descend(
     loss : str or Loss
     y : array
         Targets, as the loss reads them.
-    learner : WeakLearner
+    learner : TargetLearner
         Projects gradients: ``regression(...)``, ``classification(...)``, a ``Dictionary`` or a function of your own.
     n_steps : int
         Gradients to take.
@@ -196,7 +196,7 @@ def descend(
 
 
 def _projected(
-    target: Array, learner: WeakLearner, weight: Array, most: int, missed: float
+    target: Array, learner: TargetLearner, weight: Array, most: int, missed: float
 ) -> tuple[list[Projection], Array]:
     """Projections of a target, each of what those before it missed, and what is missed in the end."""
     found: list[Projection] = []

@@ -26,7 +26,7 @@ __all__ = [
     "Dictionary",
     "Predictor",
     "Projection",
-    "WeakLearner",
+    "TargetLearner",
     "advantage",
     "classification",
     "coded",
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 
-class WeakLearner(Protocol):
+class TargetLearner(Protocol):
     """Anything that fits a function to a target: a closure over the training rows will do."""
 
     def __call__(self, target: Array, weight: Array) -> tuple[Predictor, Array]:
@@ -87,7 +87,7 @@ def length(f: Array, weight: Array) -> float:
     return float(np.sqrt(inner(f, f, weight)))
 
 
-def project(target: Array, learner: WeakLearner, weight: ArrayLike | None = None) -> Projection:
+def project(target: Array, learner: TargetLearner, weight: ArrayLike | None = None) -> Projection:
     """Project ``target`` (n, K) onto ``learner``.
 
     Examples
@@ -141,7 +141,7 @@ class Dictionary:
         return itemgetter(best), self.outputs[best]
 
 
-def regression(estimator: Any, X: Any) -> WeakLearner:
+def regression(estimator: Any, X: Any) -> TargetLearner:
     """Projection by distance: least squares by a regressor of scikit-learn's kind."""
 
     def fit(target: Array, weight: Array) -> tuple[Predictor, Array]:
@@ -156,7 +156,7 @@ def regression(estimator: Any, X: Any) -> WeakLearner:
     return fit
 
 
-def classification(estimator: Any, X: Any) -> WeakLearner:
+def classification(estimator: Any, X: Any) -> TargetLearner:
     """Projection by angle: weighted classification by a classifier of scikit-learn's kind.
 
     One output: labels are the signs of the target, weights its size (2.13), and outputs are -1 and 1. Several: an answer k

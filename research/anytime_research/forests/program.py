@@ -133,10 +133,10 @@ def linear_program(problem: PruningProblem, cost_penalty: float) -> Pruning:
             "scale errors and prices to similar sizes, or use the minimum cut"
         )
     internal = solution.internal
-    error, cost, computation = problem.evaluate(internal)
-    value = error + cost_penalty * (cost + computation)
+    error, cost, evaluation_cost = problem.evaluate(internal)
+    value = error + cost_penalty * (cost + evaluation_cost)
     return Pruning(
-        internal, cost_penalty, error, cost, computation, value, min(solution.value, value), method="lp"
+        internal, cost_penalty, error, cost, evaluation_cost, value, min(solution.value, value), method="lp"
     )
 
 
@@ -244,8 +244,8 @@ def _ancestors(parent: NDArray[np.int32]) -> sparse.csr_array:
 def node_costs(problem: PruningProblem, cost_penalty: float) -> Array:
     """(M,) what a node costs as a leaf: its error, and the tests on the way to it."""
     tests = _ancestors(problem.parent).sum(axis=1) - 1.0  # depth, 0 at a root
-    computation = problem.evaluation_cost * problem.reach * tests / problem.n_cost
-    return np.asarray(problem.error / (problem.n_error * problem.n_trees) + cost_penalty * computation)
+    evaluation_cost = problem.evaluation_cost * problem.reach * tests / problem.n_cost
+    return np.asarray(problem.error / (problem.n_error * problem.n_trees) + cost_penalty * evaluation_cost)
 
 
 def _prices(problem: PruningProblem, cost_penalty: float, pairs: NDArray[np.int64]) -> Array:

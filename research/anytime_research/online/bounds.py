@@ -22,14 +22,14 @@ _LARGEST_GAP = 0.4463  # up to here KL(Ber(1/2), Ber(1/2 - ε)) <= 4 ε²
 
 
 def class_regret_upper_bound(
-    horizon: int, gate_dimension: int, local_dimension: int, cost: float = 1.0
+    horizon: int, gate_dimension: int, local_dimension: int, evaluation_cost: float = 1.0
 ) -> float:
     """The bound for all pairs of two classes of finite VC dimension, whose patterns on the T examples are the experts.
 
     Holds only if the examples are known in advance, or come from a finite pool: the experts have to be listed beforehand.
     """
-    check_sizes(2, horizon, cost)
-    return upper_bound(log_patterns(horizon, gate_dimension, local_dimension), horizon, cost, 1)
+    check_sizes(2, horizon, evaluation_cost)
+    return upper_bound(log_patterns(horizon, gate_dimension, local_dimension), horizon, evaluation_cost, 1)
 
 
 def log_patterns(horizon: int, gate_dimension: int, local_dimension: int) -> float:

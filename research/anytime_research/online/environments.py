@@ -26,18 +26,18 @@ class BernoulliEnvironment:
     errors : (K,) float
         Error rates; those of experts that ask are not read.
     asks : (K,) bool
-    cost : float, default=1.0
+    evaluation_cost : float, default=1.0
     random_state : int, Generator or None, default=None
 
     Examples
     --------
-    >>> world = BernoulliEnvironment([0.3, 0.5, 0.0], [False, False, True], cost=0.4, random_state=0)
+    >>> world = BernoulliEnvironment([0.3, 0.5, 0.0], [False, False, True], evaluation_cost=0.4, random_state=0)
     >>> world.means.tolist()
     [0.3, 0.5, 0.4]
     """
 
     def __init__(
-        self, errors: ArrayLike, asks: ArrayLike, cost: float = 1.0, *, random_state: Seed = None
+        self, errors: ArrayLike, asks: ArrayLike, evaluation_cost: float = 1.0, *, random_state: Seed = None
     ) -> None:
         self.asks = np.asarray(asks, dtype=np.bool_)
         rates = np.asarray(errors, dtype=np.float64)
@@ -47,7 +47,7 @@ class BernoulliEnvironment:
             )
         if ((rates < 0) | (rates > 1))[~self.asks].any():
             raise ValueError("error rates have to lie in [0, 1]")
-        self.cost, self.means = cost, np.where(self.asks, cost, rates)
+        self.evaluation_cost, self.means = evaluation_cost, np.where(self.asks, evaluation_cost, rates)
         self.random = np.random.default_rng(random_state)
 
     @property
@@ -58,7 +58,7 @@ class BernoulliEnvironment:
     def losses(self, n_rounds: int) -> Array:
         """(n, K) losses of the coming rounds."""
         tossed = (self.random.random((n_rounds, self.n_experts)) < self.means).astype(np.float64)
-        tossed[:, self.asks] = self.cost
+        tossed[:, self.asks] = self.evaluation_cost
         return tossed
 
     def challenge(self, learner: RequestLearner | Exp3G | Any, n_rounds: int) -> ExpertRegret:

@@ -31,7 +31,7 @@ class Exp3G(WeightedExperts):
         What rounds show that name no other.
     horizon : int, "doubling" or None, default=None
         Number of rounds, if known; see ``LearningSchedule``.
-    cost : float, default=1.0
+    evaluation_cost : float, default=1.0
         The most that an explorer can lose.
     learning_rate, exploration : float, default=None
         η and γ, instead of those for which the bound is least.
@@ -52,7 +52,7 @@ class Exp3G(WeightedExperts):
         graph: FeedbackGraph,
         *,
         horizon: Horizon = None,
-        cost: float = 1.0,
+        evaluation_cost: float = 1.0,
         learning_rate: float | None = None,
         exploration: float | None = None,
         random_state: Seed = None,
@@ -60,7 +60,7 @@ class Exp3G(WeightedExperts):
         self.graph = graph
         log_experts = math.log(graph.n_experts)
         schedule = LearningSchedule(
-            log_experts, horizon, cost, graph.explorers.size, learning_rate, exploration
+            log_experts, horizon, evaluation_cost, graph.explorers.size, learning_rate, exploration
         )
         super().__init__(graph.n_experts, schedule, random_state)
         self._shown: tuple[Flags, Array] | None = None

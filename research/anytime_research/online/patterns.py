@@ -66,26 +66,26 @@ class LabelDistribution:
     Parameters
     ----------
     pattern : (n,) of 0, 1 and ASK
-    cost, gap : float
+    evaluation_cost, gap : float
         c and ε.
 
     Examples
     --------
-    >>> LabelDistribution([ASK, 0, 1], cost=0.3, gap=0.1).excess().round(10).tolist()
+    >>> LabelDistribution([ASK, 0, 1], evaluation_cost=0.3, gap=0.1).excess().round(10).tolist()
     [[0.0, 0.1, 0.3], [0.1, 0.0, 0.6], [0.1, 0.6, 0.0]]
     """
 
-    def __init__(self, pattern: ArrayLike, cost: float, gap: float) -> None:
-        _check_mixed(cost, gap)
+    def __init__(self, pattern: ArrayLike, evaluation_cost: float, gap: float) -> None:
+        _check_mixed(evaluation_cost, gap)
         self.pattern = np.asarray(pattern, dtype=np.int8)
-        self.cost, self.gap = cost, gap
-        probabilities = {ASK: cost + gap, 1: 1 - cost + gap, 0: cost - gap}
+        self.evaluation_cost, self.gap = evaluation_cost, gap
+        probabilities = {ASK: evaluation_cost + gap, 1: 1 - evaluation_cost + gap, 0: evaluation_cost - gap}
         self.probabilities = np.array([probabilities[int(action)] for action in self.pattern])
 
     def losses(self) -> Array:
         """(n, 3) expected loss at each point of asking, of saying 0 and of saying 1."""
         return np.column_stack(
-            [np.full(self.pattern.size, self.cost), self.probabilities, 1 - self.probabilities]
+            [np.full(self.pattern.size, self.evaluation_cost), self.probabilities, 1 - self.probabilities]
         )
 
     def excess(self) -> Array:
@@ -108,7 +108,7 @@ class LabelDistribution:
 
 
 def fano_regret_bound(
-    patterns: ArrayLike, horizon: int, requests: float, *, cost: float, gap: float, share: float
+    patterns: ArrayLike, horizon: int, requests: float, *, evaluation_cost: float, gap: float, share: float
 ) -> float:
     """Conjectural: regret of a learner that asks ``requests`` times, over patterns drawn evenly, (7.18) with (7.20).
 
@@ -121,18 +121,18 @@ def fano_regret_bound(
         T.
     requests : float
         M.
-    cost, gap : float
+    evaluation_cost, gap : float
         c and ε, ``ε <= c <= 1/2 - ε``.
     share : float
         δ: patterns count as different if more than this share of points is.
     """
-    _check_mixed(cost, gap)
-    information = 2 * requests * _divergence(cost - gap, 1 - cost + gap)
+    _check_mixed(evaluation_cost, gap)
+    information = 2 * requests * _divergence(evaluation_cost - gap, 1 - evaluation_cost + gap)
     return horizon * gap * share * _fano(np.asarray(patterns), share, information)
 
 
 def split_fano_regret_bound(
-    patterns: ArrayLike, horizon: int, requests: float, *, cost: float, gap: float, share: float
+    patterns: ArrayLike, horizon: int, requests: float, *, evaluation_cost: float, gap: float, share: float
 ) -> float:
     """Conjectural: the same for patterns with and without requests apart (7.22, 7.26).
 
@@ -141,11 +141,13 @@ def split_fano_regret_bound(
     """
     table = np.asarray(patterns)
     silent = ~(table == ASK).any(axis=1)
-    if cost >= 0.5:
+    if evaluation_cost >= 0.5:
         _check_share(gap, "gap", 0.5)
         information = 2 * requests * _divergence(0.5 - gap, 0.5 + gap)
-        return cost * horizon * gap * share * _fano(table[silent], share, information)
-    return (1 - cost) * fano_regret_bound(table[~silent], horizon, requests, cost=cost, gap=gap, share=share)
+        return evaluation_cost * horizon * gap * share * _fano(table[silent], share, information)
+    return (1 - evaluation_cost) * fano_regret_bound(
+        table[~silent], horizon, requests, evaluation_cost=evaluation_cost, gap=gap, share=share
+    )
 
 
 def _fano(patterns: Patterns, share: float, information: float) -> float:
@@ -164,9 +166,11 @@ def _divergence(p: float, q: float) -> float:
     return sum(a * math.log(a / b) for a, b in ((p, q), (1 - p, 1 - q)) if a > 0)
 
 
-def _check_mixed(cost: float, gap: float) -> None:
-    if not 0 < gap <= cost <= 0.5 - gap:
-        raise ValueError(f"cost is {cost} and gap {gap}; the labels need 0 < gap <= cost <= 1/2 - gap")
+def _check_mixed(evaluation_cost: float, gap: float) -> None:
+    if not 0 < gap <= evaluation_cost <= 0.5 - gap:
+        raise ValueError(
+            f"evaluation_cost is {evaluation_cost} and gap {gap}; the labels need 0 < gap <= evaluation_cost <= 1/2 - gap"
+        )
 
 
 def _check_share(value: float, name: str, top: float) -> None:

@@ -14,7 +14,7 @@ from anytime.trees.binning import BinnedData
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower, join
 
-__all__ = ["BoostedDistribution", "BoostingRules", "LabelledRows", "cross_entropy"]
+__all__ = ["BoostedDistribution", "DistributionRules", "LabelledRows", "cross_entropy"]
 
 Array = NDArray[np.float64]
 _LEAST_CURVATURE = 1e-3
@@ -22,12 +22,12 @@ _JUDGED_EVERY = 5  # trees after which held-out rows are looked at
 
 
 @dataclass(frozen=True)
-class BoostingRules:
+class DistributionRules:
     """How a distribution is boosted.
 
     Parameters
     ----------
-    n_rounds : int, default=80
+    n_estimators : int, default=80
         The most trees.
     learning_rate : float, default=0.2
     max_leaf_nodes : int, default=31
@@ -37,21 +37,21 @@ class BoostingRules:
         The most rows that a tree is grown on, drawn anew for each.
     max_features : float, default=0.15
         Share of the columns that a tree may test, drawn anew for each.
-    patience : int, default=10
+    n_iter_no_change : int, default=10
         Trees after which growing ends that have not lowered the loss of held-out rows, where there are any.
     max_bins : int, default=32
         Of a column. With eleven outputs most of a tree's time is spent over bins, not over rows.
     n_threads : int, default=1
     """
 
-    n_rounds: int = 80
+    n_estimators: int = 80
     learning_rate: float = 0.2
     max_leaf_nodes: int = 31
     min_samples_leaf: int = 50
     l2_regularization: float = 1.0
     max_samples: int = 8_000
     max_features: float = 0.15
-    patience: int = 10
+    n_iter_no_change: int = 10
     max_bins: int = 32
     n_threads: int = 1
 
@@ -79,17 +79,21 @@ class BoostedDistribution:
 
     @classmethod
     def fit(
-        cls, rows: LabelledRows, rules: BoostingRules, random: np.random.RandomState
+        cls, rows: LabelledRows, rules: DistributionRules, random: np.random.RandomState
     ) -> tuple[BoostedDistribution, Array]:
         """Minimise the weighted cross-entropy of all rows; what is learned, and the (n, K) distributions that it gives them."""
         state = _Boosting(rows, rows.weight > 0, rules)
-        for _ in range(rules.n_rounds):
+        for _ in range(rules.n_estimators):
             state.grow(random)
-        return state.fitted(rules.n_rounds), LINKS["softmax"].transform(state.scores)
+        return state.fitted(rules.n_estimators), LINKS["softmax"].transform(state.scores)
 
     @classmethod
     def fit_stacked(
-        cls, rows: LabelledRows, fold: NDArray[np.intp], rules: BoostingRules, random: np.random.RandomState
+        cls,
+        rows: LabelledRows,
+        fold: NDArray[np.intp],
+        rules: DistributionRules,
+        random: np.random.RandomState,
     ) -> tuple[BoostedDistribution, Array]:
         """Minimise it as long as copies which do not see a part of the rows come closer to that part.
 
@@ -98,7 +102,7 @@ class BoostedDistribution:
         rows : LabelledRows
         fold : (n,) int
             The part of each row; for each there is a copy that learns from the others.
-        rules : BoostingRules
+        rules : DistributionRules
         random : RandomState
 
         Returns
@@ -110,10 +114,10 @@ class BoostedDistribution:
         main = _Boosting(rows, rows.weight > 0, rules)
         copies = [_Boosting(rows, (rows.weight > 0) & (fold != part), rules) for part in parts]
         best, n_best, said = np.inf, 0, np.empty_like(rows.target)
-        for n_trees in range(1, rules.n_rounds + 1):
+        for n_trees in range(1, rules.n_estimators + 1):
             for state in (main, *copies):
                 state.grow(random)
-            if n_trees % _JUDGED_EVERY and n_trees < rules.n_rounds:
+            if n_trees % _JUDGED_EVERY and n_trees < rules.n_estimators:
                 continue
             held_out = np.empty_like(rows.target)
             for part, copy in zip(parts, copies, strict=True):
@@ -121,7 +125,7 @@ class BoostedDistribution:
             loss = cross_entropy(rows.target, held_out, rows.weight)
             if loss < best:
                 best, n_best, said = loss, n_trees, held_out
-            elif n_trees - n_best >= rules.patience:
+            elif n_trees - n_best >= rules.n_iter_no_change:
                 break
         return main.fitted(n_best), said
 
@@ -153,7 +157,7 @@ def cross_entropy(target: Array, said: Array, weight: Array) -> float:
 class _Boosting:
     """Boosting on some of the rows, tree by tree; scores are kept of all."""
 
-    def __init__(self, task: LabelledRows, learns: NDArray[np.bool_], rules: BoostingRules) -> None:
+    def __init__(self, task: LabelledRows, learns: NDArray[np.bool_], rules: DistributionRules) -> None:
         self.task, self.rules, self.rows = task, rules, np.flatnonzero(learns)
         rows, weight, n_classes = self.rows, task.weight, task.target.shape[1]
         self.base = np.log((weight[rows] @ task.target[rows] + 1.0) / (weight[rows].sum() + n_classes))

@@ -18,7 +18,7 @@ from anytime.structured.structures import WHOLE, Structures
 from anytime.trees.binning import BinnedData
 from anytime_research.structured.boosted import (
     BoostedDistribution,
-    BoostingRules,
+    DistributionRules,
     LabelledRows,
     cross_entropy,
 )
@@ -44,8 +44,8 @@ class HierarchicalInferenceMachine:
     committee : bool, default=True
         Whether what is said of an element is the mean of the latest predictions of all levels visited so far. False: it is the
         latest prediction alone, as it was published; what a finer level knew is then lost at a coarser one.
-    rules : BoostingRules, default=None
-        How each predictor is boosted; None: as ``BoostingRules()``.
+    rules : DistributionRules, default=None
+        How each predictor is boosted; None: as ``DistributionRules()``.
     seed : int, default=0
     report : callable, default=None
         Called after each visit with its number, its level, and the mean cross-entropy of the predictions that the next visit
@@ -64,13 +64,13 @@ class HierarchicalInferenceMachine:
         levels: Sequence[int] = (6, 4, 3, 1, 0, 3, 0),
         folds: int = 3,
         committee: bool = True,
-        rules: BoostingRules | None = None,
+        rules: DistributionRules | None = None,
         seed: int = 0,
         report: Callable[[int, int, float], None] | None = None,
     ) -> None:
         self.columns = None if columns is None else np.asarray(columns, dtype=np.int32)
         self.levels, self.folds, self.committee = tuple(levels), folds, committee
-        self.rules, self.seed, self.report = rules or BoostingRules(), seed, report
+        self.rules, self.seed, self.report = rules or DistributionRules(), seed, report
         self.visits: list[tuple[int, BoostedDistribution]] = []
 
     def fit(

@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from anytime.adaptive import AdaptiveClassifier, LadderClassifier
 from anytime.adaptive.boosted import BoostedPairLearner
 from anytime.adaptive.choosing import Point
-from anytime_research.adaptive.sweep import PRESETS, Outcome, Sweep, sweep
+from anytime_research.adaptive.sweep import PRESETS, Sweep, SweepOutcome, sweep
 from anytime_research.curves import prefix_precision
 
 SETTINGS = [{"cost_penalty": g, "costly_fraction": p} for g in (0.01, 0.05, 0.2) for p in (0.1, 0.5)]
@@ -168,7 +168,7 @@ def made_up():
     validation = [Point(None, 0.80, 2.0, 0.0), Point(1.0, 0.90, 4.0, 0.1), Point(0.0, 0.895, 5.0, 0.2)]
     test = [Point(None, 0.79, 2.1, 0.0), Point(1.0, 0.88, 4.5, 0.1), Point(0.0, 0.97, 5.0, 0.2)]
     costly = {"validation": Point(-np.inf, 0.905, 10.0, 1.0), "test": Point(-np.inf, 0.9, 9.0, 1.0)}
-    return Sweep([Outcome({"cost_penalty": 1.0}, 0.5, validation, test)], costly)
+    return Sweep([SweepOutcome({"cost_penalty": 1.0}, 0.5, validation, test)], costly)
 
 
 def test_the_frontier_is_chosen_on_validation_rows_alone():
@@ -179,7 +179,7 @@ def test_the_frontier_is_chosen_on_validation_rows_alone():
 
 def test_the_hull_leaves_out_what_a_mixture_beats():
     points = [Point(0.0, a, c, 0.0) for c, a in ((1.0, 0.5), (2.0, 0.6), (3.0, 0.9), (4.0, 0.91), (5.0, 1.0))]
-    found = Sweep([Outcome({}, 0.0, points, [])], {})
+    found = Sweep([SweepOutcome({}, 0.0, points, [])], {})
     assert [chosen.cost for _, chosen, _ in found.frontier()] == [1, 2, 3, 4, 5]
     assert [chosen.cost for _, chosen, _ in found.frontier(hull=True)] == [1, 3, 5]
 

@@ -134,11 +134,11 @@ def test_greedy_prune_takes_the_best_group_out(seed, score, requires):
                     internal[node] = False
             if internal.sum() == before.internal.sum():
                 continue
-            error, cost, computation = problem.evaluate(internal)
-            saved, added = before.spent - cost - computation, error - before.error
+            error, cost, evaluation_cost = problem.evaluate(internal)
+            saved, added = before.spent - cost - evaluation_cost, error - before.error
             worth = np.inf if added < 1e-12 else saved / added
             marks[internal.tobytes()] = (
-                -(error + 0.03 * (cost + computation)) if score == "lagrangian" else worth
+                -(error + 0.03 * (cost + evaluation_cost)) if score == "lagrangian" else worth
             )
         assert marks[after.internal.tobytes()] == pytest.approx(max(marks.values()), rel=1e-9)
 

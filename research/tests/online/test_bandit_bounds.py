@@ -25,32 +25,34 @@ from anytime_research.online import (
 
 
 @pytest.mark.parametrize(
-    ("n_experts", "horizon", "cost", "learning", "exploration", "bound"),
+    ("n_experts", "horizon", "evaluation_cost", "learning", "exploration", "bound"),
     [
         (10, 1000, 1.0, 0.0174372, 0.1320500, 396.150),
         (10, 1000, 0.5, 0.0219695, 0.2096164, 314.425),
         (100, 100_000, 0.1, 0.0027680, 0.1663726, 4991.18),
     ],
 )
-def test_values_of_section_15(n_experts, horizon, cost, learning, exploration, bound):
-    rates = best_rates(math.log(n_experts), horizon, cost)
+def test_values_of_section_15(n_experts, horizon, evaluation_cost, learning, exploration, bound):
+    rates = best_rates(math.log(n_experts), horizon, evaluation_cost)
     assert float(rates.learning) == pytest.approx(learning, abs=5e-8)
     assert float(rates.exploration) == pytest.approx(exploration, abs=5e-8)
-    assert regret_upper_bound(n_experts, horizon, cost) == pytest.approx(bound, rel=2e-6)
+    assert regret_upper_bound(n_experts, horizon, evaluation_cost) == pytest.approx(bound, rel=2e-6)
 
 
 @given(st.integers(2, 10**6), st.integers(1, 10**7), st.floats(0.01, 1.0), st.integers(1, 20))
-def test_the_three_terms_of_the_bound_are_equal_at_the_rates(n_experts, horizon, cost, n_explorers):
+def test_the_three_terms_of_the_bound_are_equal_at_the_rates(
+    n_experts, horizon, evaluation_cost, n_explorers
+):
     log_experts = math.log(n_experts)
-    horizon = max(horizon, math.ceil(n_explorers * log_experts / cost**2))
-    rates = best_rates(log_experts, horizon, cost, n_explorers=n_explorers)
+    horizon = max(horizon, math.ceil(n_explorers * log_experts / evaluation_cost**2))
+    rates = best_rates(log_experts, horizon, evaluation_cost, n_explorers=n_explorers)
     eta, gamma = float(rates.learning), float(rates.exploration)
-    terms = [log_experts / eta, eta * n_explorers * horizon / gamma, cost * gamma * horizon]
+    terms = [log_experts / eta, eta * n_explorers * horizon / gamma, evaluation_cost * gamma * horizon]
     np.testing.assert_allclose(terms, np.mean(terms), rtol=1e-9)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # T is long enough
         assert sum(terms) == pytest.approx(
-            regret_upper_bound(n_experts, horizon, cost, n_explorers=n_explorers)
+            regret_upper_bound(n_experts, horizon, evaluation_cost, n_explorers=n_explorers)
         )
 
 
@@ -127,7 +129,7 @@ def test_dimensions_take_the_place_of_experts():
     product = (math.e * 1000 / 3) ** 3 * (math.e * 1000 / 5) ** 5
     assert log_patterns(1000, 3, 5) == pytest.approx(math.log(product))
     with pytest.warns(UserWarning, match="every round explores"):
-        class_regret_upper_bound(1000, 3, 5, cost=0.1)
+        class_regret_upper_bound(1000, 3, 5, evaluation_cost=0.1)
     assert class_regret_upper_bound(10**6, 3, 5) == pytest.approx(
         3 * log_patterns(10**6, 3, 5) ** (1 / 3) * 10**4
     )
@@ -142,15 +144,15 @@ def test_dimensions_take_the_place_of_experts():
 def test_any_action_but_the_patterns_loses_at_least_the_gap(data):
     """Section 18: on eps <= c <= 1/2 - eps."""
     gap = data.draw(st.floats(0.001, 0.25))
-    cost = data.draw(st.floats(gap, 0.5 - gap))
-    excess = LabelDistribution([ASK, 0, 1], cost, gap).excess()
+    evaluation_cost = data.draw(st.floats(gap, 0.5 - gap))
+    excess = LabelDistribution([ASK, 0, 1], evaluation_cost, gap).excess()
     np.testing.assert_allclose(excess[[0, 1, 2], [0, 1, 2]], 0, atol=1e-12)
     others = excess[~np.eye(3, dtype=bool)]
     assert others.min() >= gap - 1e-12
 
 
 def test_outside_its_range_a_request_is_not_best():
-    with pytest.raises(ValueError, match="gap <= cost <= 1/2 - gap"):
+    with pytest.raises(ValueError, match="gap <= evaluation_cost <= 1/2 - gap"):
         LabelDistribution([ASK], 0.5, 0.02)
     # what the check prevents: at c = 0.5 saying 1 beats the request by 0.02
     saying_one, asking = 1 - (0.5 + 0.02), 0.5
@@ -158,7 +160,7 @@ def test_outside_its_range_a_request_is_not_best():
 
 
 def test_samples_follow_their_distribution():
-    world = LabelDistribution([ASK, 0, 1], cost=0.3, gap=0.1)
+    world = LabelDistribution([ASK, 0, 1], evaluation_cost=0.3, gap=0.1)
     points, labels = world.sample(60_000, random_state=0)
     for point, probability in enumerate([0.4, 0.2, 0.8]):
         mine = labels[points == point]
@@ -190,14 +192,14 @@ def test_ball_sizes_by_counting():
 def test_other_patterns_lose_the_gap_at_every_point_that_differs():
     patterns = _thresholds()
     for i in (0, 7, 20):
-        world = LabelDistribution(patterns[i], cost=0.2, gap=0.05)
+        world = LabelDistribution(patterns[i], evaluation_cost=0.2, gap=0.05)
         for other in patterns:
             assert world.regret(other) >= 0.05 * (other != patterns[i]).mean() - 1e-12
 
 
 def test_function_class_bounds_shrink_with_requests_and_know_their_ranges():
     patterns = np.array(list(np.ndindex(3, 3, 3, 3, 3))) - 1  # all 243 patterns of 5 points
-    settings = {"cost": 0.2, "gap": 0.05, "share": 0.2}
+    settings = {"evaluation_cost": 0.2, "gap": 0.05, "share": 0.2}
     none = fano_regret_bound(patterns, 100, 0, **settings)
     rivals = math.log(243 / 11)  # a ball: itself and 5 points with 2 other actions each
     assert none == pytest.approx(100 * 0.05 * 0.2 * (1 - math.log(2) / rivals))
@@ -208,9 +210,9 @@ def test_function_class_bounds_shrink_with_requests_and_know_their_ranges():
     assert split_fano_regret_bound(patterns, 100, 0, **settings) == pytest.approx(
         0.8 * fano_regret_bound(patterns[asking], 100, 0, **settings)
     )
-    free = split_fano_regret_bound(patterns, 100, 0, cost=1.0, gap=0.05, share=0.2)
+    free = split_fano_regret_bound(patterns, 100, 0, evaluation_cost=1.0, gap=0.05, share=0.2)
     assert free == pytest.approx(100 * 0.05 * 0.2 * (1 - math.log(2) / math.log(32 / 6)))
     with pytest.raises(ValueError, match=r"cost is 0\.48"):
-        split_fano_regret_bound(patterns, 100, 0, cost=0.48, gap=0.05, share=0.2)
+        split_fano_regret_bound(patterns, 100, 0, evaluation_cost=0.48, gap=0.05, share=0.2)
     with pytest.raises(ValueError, match="share is 0"):
-        fano_regret_bound(patterns, 100, 0, cost=0.2, gap=0.05, share=0.0)
+        fano_regret_bound(patterns, 100, 0, evaluation_cost=0.2, gap=0.05, share=0.0)

@@ -127,7 +127,7 @@ def test_requests_one_at_a_time_are_the_same_as_many(horizon):
     rng = np.random.default_rng(4)
     asks, losses = _asks(rng, 400, 6), rng.random((400, 6))
     losses[asks] = 2.0
-    make = {"cost": 2.0, "horizon": horizon, "random_state": 5}
+    make = {"evaluation_cost": 2.0, "horizon": horizon, "random_state": 5}
     many, single = RequestLearner(6, **make), RequestLearner(6, **make)
     decisions = many.run(asks, losses)
     for t in range(400):
@@ -141,7 +141,7 @@ def test_the_learner_of_requests_is_exp3g_on_its_graph():
     rng = np.random.default_rng(6)
     asks, losses, probability = _asks(rng, 500, 5), rng.random((500, 5)), rng.random(500)
     losses[asks] = 0.4
-    learner = RequestLearner(5, cost=0.4, horizon=500)
+    learner = RequestLearner(5, evaluation_cost=0.4, horizon=500)
     learner.random = Probabilities(probability)
     graphs = [FeedbackGraph.requests(row) for row in asks]
     expected, totals = plain_exp3g(losses, graphs, probability, learner.schedule.rates(1, 500))
@@ -185,7 +185,7 @@ def test_estimates_of_requests_are_unbiased():
     """Monte Carlo, 200 000 decisions: within five standard errors; without the division they are not."""
     n, losses = 200_000, np.array([0.3, 1.0, 0.0, 0.2, 0.2])
     asks = np.tile([False, False, False, True, True], (n, 1))
-    learner = RequestLearner(5, cost=0.2, horizon=1000, random_state=0)
+    learner = RequestLearner(5, evaluation_cost=0.2, horizon=1000, random_state=0)
     decisions = _skewed(learner, 5).decide(asks)
     before = learner.totals.copy()
     learner.learn(decisions, np.tile(losses, (n, 1)))
@@ -199,7 +199,7 @@ def test_estimates_of_requests_are_unbiased():
 def test_every_round_is_seen_with_at_least_the_exploration_rate():
     rng = np.random.default_rng(7)
     asks, losses = _asks(rng, 5000, 8), rng.random((5000, 8))
-    learner = RequestLearner(8, cost=1.0, horizon=5000, random_state=0)
+    learner = RequestLearner(8, evaluation_cost=1.0, horizon=5000, random_state=0)
     decisions = learner.run(asks, losses)
     gamma = learner.schedule.rates(1, 1).exploration[0]
     assert decisions.probability.min() >= gamma - 1e-15
@@ -208,7 +208,7 @@ def test_every_round_is_seen_with_at_least_the_exploration_rate():
 
 def test_silent_rounds_change_no_weight_and_read_no_loss():
     rng = np.random.default_rng(8)
-    learner = RequestLearner(4, cost=0.5, horizon=300, random_state=1)
+    learner = RequestLearner(4, evaluation_cost=0.5, horizon=300, random_state=1)
     silent = 0
     for _ in range(300):
         asks, before = _asks(rng, 1, 4), learner.totals.copy()
@@ -225,7 +225,7 @@ def test_silent_rounds_change_no_weight_and_read_no_loss():
 def test_losses_that_are_not_shown_may_be_anything():
     rng = np.random.default_rng(9)
     asks, losses = _asks(rng, 500, 5), rng.random((500, 5))
-    make = {"cost": 1.0, "horizon": 500, "random_state": 2}
+    make = {"evaluation_cost": 1.0, "horizon": 500, "random_state": 2}
     decisions = RequestLearner(5, **make).run(asks, losses)
     assert 0 < decisions.asked.sum() < 500
     hidden = np.where(decisions.asked[:, None], losses, np.nan)
@@ -241,11 +241,11 @@ def test_losses_that_are_not_shown_may_be_anything():
 def test_a_round_in_which_nobody_asks_is_refused():
     asks = np.array([[True, False], [False, False]])
     with pytest.raises(ValueError, match="no expert asks in round 1"):
-        RequestLearner(2, cost=1.0).run(asks, np.zeros((2, 2)))
+        RequestLearner(2, evaluation_cost=1.0).run(asks, np.zeros((2, 2)))
     with pytest.raises(ValueError, match="what is free"):
-        RequestLearner(2, cost=0.0)
+        RequestLearner(2, evaluation_cost=0.0)
     with pytest.raises(ValueError, match=r"expected \(n, 3\)"):
-        RequestLearner(3, cost=1.0).decide(asks)
+        RequestLearner(3, evaluation_cost=1.0).decide(asks)
 
 
 # ---------------------------------------------------------------------- horizons
@@ -260,7 +260,7 @@ def test_doubling_restarts_at_powers_of_two():
     known = LearningSchedule(np.log(5), 64, 1.0).rates(1, 1)
     np.testing.assert_array_equal(pace.rates(64, 64).exploration, known.exploration[0])
     assert pace.rates(63, 1).exploration[0] > known.exploration[0]
-    learner = RequestLearner(3, cost=1.0, horizon="doubling", random_state=0)
+    learner = RequestLearner(3, evaluation_cost=1.0, horizon="doubling", random_state=0)
     asks = np.tile([False, False, True], (63, 1))
     learner.run(asks, np.ones((63, 3)))
     assert learner.totals.all()
@@ -270,7 +270,7 @@ def test_doubling_restarts_at_powers_of_two():
 
 def test_a_horizon_too_short_to_learn_in_is_named():
     with pytest.warns(UserWarning, match=r"30 rounds are fewer than 34\.7"):
-        learner = RequestLearner(4, cost=0.2, horizon=30, random_state=0)
+        learner = RequestLearner(4, evaluation_cost=0.2, horizon=30, random_state=0)
     asks = np.tile([False, False, False, True], (30, 1))
     assert learner.run(asks, np.zeros((30, 4))).asked.all()
 
@@ -293,7 +293,7 @@ def test_the_second_order_bound_of_hedge(seed, decreasing):
     ({"learning_rate": 0.0}, "learning"), ({"exploration": 1.5}, "exploration")])  # fmt: skip
 def test_impossible_settings_are_refused(setting, match):
     with pytest.raises(ValueError, match=match):
-        RequestLearner(3, cost=1.0, **setting)
+        RequestLearner(3, evaluation_cost=1.0, **setting)
 
 
 # ---------------------------------------------------------------------- regret
@@ -315,19 +315,21 @@ def test_the_tracker_adds_up_in_any_pieces():
         whole.add([[np.nan, 0, 0]], [0])
 
 
-def _world(cost, seed, n_experts=10):
+def _world(evaluation_cost, seed, n_experts=10):
     errors = np.full(n_experts, 0.5)
     errors[0] = 0.3
-    return BernoulliEnvironment(errors, np.arange(n_experts) == n_experts - 1, cost, random_state=seed)
+    return BernoulliEnvironment(
+        errors, np.arange(n_experts) == n_experts - 1, evaluation_cost, random_state=seed
+    )
 
 
-@pytest.mark.parametrize(("cost", "measured"), [(1.0, 215), (0.5, 132), (0.2, 42)])
-def test_regret_is_below_the_bound_on_100_seeds(cost, measured):
+@pytest.mark.parametrize(("evaluation_cost", "measured"), [(1.0, 215), (0.5, 132), (0.2, 42)])
+def test_regret_is_below_the_bound_on_100_seeds(evaluation_cost, measured):
     """Section 15: K = 10, T = 1000; the specification measured these means over 10 runs."""
-    bound = regret_upper_bound(10, 1000, cost)
+    bound = regret_upper_bound(10, 1000, evaluation_cost)
     regrets = [
-        _world(cost, seed)
-        .challenge(RequestLearner(10, cost=cost, horizon=1000, random_state=seed), 1000)
+        _world(evaluation_cost, seed)
+        .challenge(RequestLearner(10, evaluation_cost=evaluation_cost, horizon=1000, random_state=seed), 1000)
         .regret
         for seed in range(100)
     ]
@@ -339,7 +341,7 @@ def test_regret_is_below_the_bound_on_100_seeds(cost, measured):
 def test_regret_is_below_the_bound_on_100_seeds_without_a_horizon(horizon):
     bound = regret_upper_bound(10, 3000, 0.5, schedule="doubling" if horizon else "decreasing")
     for seed in range(100):
-        learner = RequestLearner(10, cost=0.5, horizon=horizon, random_state=seed)
+        learner = RequestLearner(10, evaluation_cost=0.5, horizon=horizon, random_state=seed)
         assert _world(0.5, seed).challenge(learner, 3000).regret < bound
 
 
@@ -353,7 +355,8 @@ def test_regret_is_below_the_bound_when_the_best_expert_changes_100_seeds():
     asks = np.tile(np.arange(8) == 7, (n, 1))
     regrets = [
         ExpertRegret().add(
-            losses, RequestLearner(8, cost=0.4, horizon=n, random_state=seed).run(asks, losses).played
+            losses,
+            RequestLearner(8, evaluation_cost=0.4, horizon=n, random_state=seed).run(asks, losses).played,
         )
         for seed in range(100)
     ]
@@ -390,7 +393,7 @@ def test_a_hundred_thousand_rounds_of_16_experts_take_less_than_a_second():
     n = 100_000
     asks, losses = _asks(rng, n, 16), rng.random((n, 16))
     graphs = [random_graph(rng, 16) for _ in range(10)] * (n // 10)
-    for run in (lambda: RequestLearner(16, cost=0.5, random_state=0).run(asks, losses),
+    for run in (lambda: RequestLearner(16, evaluation_cost=0.5, random_state=0).run(asks, losses),
                 lambda: Exp3G(graphs[0], random_state=0).run(losses, graphs)):  # fmt: skip
         began = time.process_time()
         run()

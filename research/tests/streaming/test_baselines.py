@@ -92,7 +92,7 @@ def test_plateau_waits_for_convergence():
 
 def test_streaming_beats_batch_at_equal_data_and_one_learner_by_far():
     """A.10, table 5.1: SGB <= 1.1 GB at equal data, and < 0.5 Base, on the non-linear synthetic task, by small nets."""
-    learner, loss, n = SmallNet(hidden=3, step=0.01), Squared(), 8
+    learner, loss, n = SmallNet(hidden=3, learning_rate=0.01), Squared(), 8
     paid = []
     for seed in range(2):
         rng = np.random.default_rng(seed)

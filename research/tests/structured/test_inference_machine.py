@@ -7,12 +7,14 @@ from anytime.structured.scenes import Scene, SceneFeatures, Scenes
 from anytime.trees.binning import BinnedData
 from anytime_research.structured import (
     BoostedDistribution,
-    BoostingRules,
+    DistributionRules,
     HierarchicalInferenceMachine,
     LabelledRows,
 )
 
-QUICK = BoostingRules(n_rounds=15, learning_rate=0.3, max_leaf_nodes=6, min_samples_leaf=2, max_features=1.0)
+QUICK = DistributionRules(
+    n_estimators=15, learning_rate=0.3, max_leaf_nodes=6, min_samples_leaf=2, max_features=1.0
+)
 BACKGROUNDS = np.array([[60, 90, 200], [40, 140, 50]])
 PATCH = np.array([150, 150, 155])
 COLOURS = np.arange(20, 26)  # columns of mean and spread of colour: what a region itself looks like
@@ -109,9 +111,11 @@ def test_only_the_named_columns_are_read(training, unseen):
 
 
 def test_the_same_seed_gives_the_same_machine_on_any_number_of_threads(training, unseen):
-    drawn = BoostingRules(n_rounds=5, max_samples=60, max_features=0.5, min_samples_leaf=2, max_leaf_nodes=6)
+    drawn = DistributionRules(
+        n_estimators=5, max_samples=60, max_features=0.5, min_samples_leaf=2, max_leaf_nodes=6
+    )
     first = machine(rules=drawn).fit(*training).predict_proba(unseen[0])
-    threaded = BoostingRules(**{**vars(drawn), "n_threads": 2})
+    threaded = DistributionRules(**{**vars(drawn), "n_threads": 2})
     np.testing.assert_array_equal(first, machine(rules=threaded).fit(*training).predict_proba(unseen[0]))
     assert (first != machine(rules=drawn, seed=1).fit(*training).predict_proba(unseen[0])).any()
 
@@ -119,8 +123,8 @@ def test_the_same_seed_gives_the_same_machine_on_any_number_of_threads(training,
 def test_without_held_out_predictions_the_machine_believes_itself():
     """4.7: labels that nothing explains are learned by heart; only predictions held out by picture show that."""
     training, unseen = batch(range(16), lie=0.5), batch(range(100, 120), lie=0.5)
-    by_heart = BoostingRules(
-        n_rounds=40, learning_rate=0.3, max_leaf_nodes=16, min_samples_leaf=1, max_features=1.0
+    by_heart = DistributionRules(
+        n_estimators=40, learning_rate=0.3, max_leaf_nodes=16, min_samples_leaf=1, max_features=1.0
     )
 
     def loss(folds):
@@ -134,8 +138,8 @@ def test_folds_of_pictures_in_a_row_see_no_neighbouring_frame():
     """Frames of a video come in pairs that are alike: held out one at a time, the copy has seen the other."""
     pairs = [seed for seed in range(12) for _ in range(2)]
     training = batch(pairs, lie=0.5)
-    by_heart = BoostingRules(
-        n_rounds=40, learning_rate=0.3, max_leaf_nodes=16, min_samples_leaf=1, max_features=1.0
+    by_heart = DistributionRules(
+        n_estimators=40, learning_rate=0.3, max_leaf_nodes=16, min_samples_leaf=1, max_features=1.0
     )
     held_out = {}
     for name, fold in (("in a row", None), ("in turns", np.arange(24) % 2)):
@@ -155,8 +159,8 @@ def test_boosting_lowers_the_loss_with_every_tree():
     X = rng.standard_normal((400, 3))
     target = np.eye(3)[(X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)]
     rows, losses = LabelledRows(BinnedData.fit(X), target, np.ones(400)), []
-    for n_rounds in (1, 5, 25):
-        rules = BoostingRules(n_rounds=n_rounds, learning_rate=0.3, max_features=1.0)
+    for n_estimators in (1, 5, 25):
+        rules = DistributionRules(n_estimators=n_estimators, learning_rate=0.3, max_features=1.0)
         model, said = BoostedDistribution.fit(rows, rules, np.random.RandomState(0))
         np.testing.assert_allclose(said, model.predict_proba(X))
         losses.append(-(target * np.log(said)).sum(axis=1).mean())

@@ -78,7 +78,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     gate : {"both", "learned", "margin"}, default="both"
         What decides who goes on: the learned gate, how undecided the cheap answer is, or as much of both as held-out rows find
         best. Without held-out rows, or where the gate comes first, it is the learned one.
-    cross_fit : int or None, default=3
+    folds : int or None, default=3
         Folds by which trees route training rows as if they had not learned from them. A cheap model that fits its own rows too
         well would seem to need no help. None: by what they say of their own rows, as in the thesis.
     n_init : int, default=None
@@ -104,7 +104,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     validation_fraction : float or None, default=0.2
         Share of the training rows held out to decide on. None: none are. Thresholds and settings are chosen on them;
         without, rows whose gate is above 0 are sent.
-    n_folds : int, default=5
+    costly_folds : int, default=5
         Folds for the costly model's probabilities.
     max_bins : int, default=255
         The most bins per column; missing values have one of their own.
@@ -179,11 +179,11 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         "cheap_evaluation_cost": [not_negative],
         "answer_first": ["boolean"],
         "gate": [StrOptions({"both", "learned", "margin"})],
-        "cross_fit": [Interval(Integral, 2, None, closed="left"), None],
+        "folds": [Interval(Integral, 2, None, closed="left"), None],
         "n_init": [positive_integer, None],
         "max_iter": [positive_integer, None],
         "tol": [not_negative],
-        "n_folds": [Interval(Integral, 2, None, closed="left")],
+        "costly_folds": [Interval(Integral, 2, None, closed="left")],
     }
 
     def __init__(
@@ -202,7 +202,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         cheap_evaluation_cost: float = 0.0,
         answer_first: bool = True,
         gate: Literal["both", "learned", "margin"] = "both",
-        cross_fit: int | None = 3,
+        folds: int | None = 3,
         n_init: int | None = None,
         max_iter: int | None = None,
         tol: float = 1e-4,
@@ -213,7 +213,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         l2_regularization: float = 0.0,
         class_weight: Any = None,
         validation_fraction: float | None = 0.2,
-        n_folds: int = 5,
+        costly_folds: int = 5,
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
         time_budget: float | None = None,

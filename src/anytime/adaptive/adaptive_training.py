@@ -96,7 +96,7 @@ _Held = tuple[
 
 
 @dataclass(frozen=True, eq=False)
-class _Candidate:
+class _TriedChain:
     trial: GateTrial
     chain: Chain
     alternation: Alternation
@@ -148,10 +148,10 @@ class AdaptiveModel(BoostedModel):
             scores = np.where(on[:, None], costly_scores, first.cheap.outputs(0, X))
         return LINKS[plan.link].transform(scores)
 
-    def _choose(self, task: GateTask) -> _Candidate:
+    def _choose(self, task: GateTask) -> _TriedChain:
         """Try the settings; the best within the budget."""
         self.trials_: list[GateTrial] = []
-        best: _Candidate | None = None
+        best: _TriedChain | None = None
         settings = self._settings(task)
         starts: dict[float, tuple[PairLearner, Learned]] = {}
         for number, (cost_penalty, fraction) in enumerate(settings):
@@ -195,7 +195,7 @@ class AdaptiveModel(BoostedModel):
 
     def _try(
         self, learner: PairLearner, start: Learned, cost_penalty: float, fraction: float, task: GateTask
-    ) -> _Candidate:
+    ) -> _TriedChain:
         done = self._alternate(learner, start, fraction, task)
         chain = self._chain_of(done, task)
         point = None
@@ -204,7 +204,7 @@ class AdaptiveModel(BoostedModel):
             # a gate is told by the budget, or by the user, how many it may send
             most = fraction if self.mean_budget is None or self.costly_fraction is not None else 1.0
             point = best_point(task.bench.points(chain, self._doubts), budget, most)
-        return _Candidate(GateTrial(cost_penalty, fraction, done.terms.total, point), chain, done)
+        return _TriedChain(GateTrial(cost_penalty, fraction, done.terms.total, point), chain, done)
 
     def _alternate(
         self, learner: PairLearner, start: Learned, fraction: float, task: GateTask
@@ -240,7 +240,7 @@ class AdaptiveModel(BoostedModel):
             self.answer_first,
         )
 
-    def _costly_alone(self, task: GateTask, best: _Candidate) -> _Candidate | None:
+    def _costly_alone(self, task: GateTask, best: _TriedChain) -> _TriedChain | None:
         """The costly model for all rows, where it is within the budget."""
         if task.bench is None or self.mean_budget is None or self.costly_fraction is not None:
             return None
@@ -249,7 +249,7 @@ class AdaptiveModel(BoostedModel):
             replace(best, trial=replace(best.trial, point=point)) if point.cost <= self.mean_budget else None
         )
 
-    def _finished(self, best: _Candidate, task: GateTask) -> Plan:
+    def _finished(self, best: _TriedChain, task: GateTask) -> Plan:
         """The plan of the chosen chain at its threshold, with what it costs."""
         point, chain = best.trial.point, best.chain
         if task.bench is None:
@@ -335,7 +335,7 @@ class AdaptiveModel(BoostedModel):
             max_depth=self.max_depth,
             min_samples_leaf=self.min_samples_leaf,
             l2_regularization=self.l2_regularization,
-            n_folds=self.cross_fit,
+            folds=self.folds,
             n_threads=self._threads(),
             over=lambda: task.clock.over,
         )
@@ -403,7 +403,7 @@ class AdaptiveModel(BoostedModel):
         names = [str(name) for name in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None
         if costly is None:
             # it is fitted once and on each fold: together at most half of the time
-            seconds = None if self.time_budget is None else self.time_budget / (2 * (self.n_folds + 1))
+            seconds = None if self.time_budget is None else self.time_budget / (2 * (self.costly_folds + 1))
             costly = GradientBoostingClassifier(
                 categorical_features=self.categorical_features, n_jobs=self.n_jobs, time_budget=seconds
             )
@@ -423,7 +423,7 @@ class AdaptiveModel(BoostedModel):
             columns=self.columns_,
             names=names,
             read=self._read_positions(names),
-            folds=self.n_folds,
+            folds=self.costly_folds,
             random=check_random_state(self.random_state),
             n_jobs=self.n_jobs,
         )
@@ -520,7 +520,7 @@ class AdaptiveModel(BoostedModel):
         return X, np.searchsorted(self.classes_, labels), weight, costly.ask(X)
 
 
-def _rank(candidate: _Candidate) -> tuple[float, float, float]:
+def _rank(candidate: _TriedChain) -> tuple[float, float, float]:
     """Better ones first: by held-out accuracy, then cost; where nothing is held out, by the objective."""
     point = candidate.trial.point
     if point is None:

@@ -70,7 +70,7 @@ class BoostedPairLearner:
     max_depth : int, default=4
     min_samples_leaf : int, default=20
     l2_regularization : float, default=0.0
-    n_folds : int or None, default=None
+    folds : int or None, default=None
         Route by what gate and cheap model say of rows that they have not learned from: both are learned again without each fold,
         on the features that were bought. A cheap model that fits its own rows too well would seem to need no help. None: by what
         they say of their own rows, as in the thesis.
@@ -98,7 +98,7 @@ class BoostedPairLearner:
         max_depth: int | None = 4,
         min_samples_leaf: int = 20,
         l2_regularization: float = 0.0,
-        n_folds: int | None = None,
+        folds: int | None = None,
         n_threads: int = 1,
         over: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -110,8 +110,8 @@ class BoostedPairLearner:
         self.n_outputs = 1 if n_classes == 2 else n_classes
         self.n_estimators, self.learning_rate = n_estimators, learning_rate
         self.over = over
-        fold = np.random.RandomState(0).permutation(len(y)) % (n_folds or 1)
-        self._folds = [np.flatnonzero(fold == k) for k in range(n_folds or 0)]
+        fold = np.random.RandomState(0).permutation(len(y)) % (folds or 1)
+        self._folds = [np.flatnonzero(fold == k) for k in range(folds or 0)]
         self.grower = TreeGrower(
             max_leaf_nodes=None,
             max_depth=max_depth,

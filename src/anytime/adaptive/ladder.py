@@ -79,10 +79,10 @@ class LadderClassifier(AdaptiveClassifier):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. They count in
         training, in what is judged, and in the fit of a costly model that takes weights.
-    cross_fit : int, default=3
+    folds : int, default=3
         Folds by which training rows are judged: a whole ladder, with columns of its own, is learned without each of them. Equal
         rows are in the same fold.
-    proba_source, costly_columns, n_folds
+    proba_source, costly_columns, costly_folds
         As in :class:`AdaptiveClassifier`.
     evaluation_cost : float, default=0.0
         Price of evaluating one stage, features apart, in the unit of ``costs``. Here the stage is the costly model, such as
@@ -142,13 +142,13 @@ class LadderClassifier(AdaptiveClassifier):
         **shared("random_state", "n_jobs", "verbose"),
         **{
             name: AdaptiveClassifier._parameter_constraints[name]
-            for name in ("costly", "proba_source", "costly_columns", "n_folds")
+            for name in ("costly", "proba_source", "costly_columns", "costly_folds")
         },
         "tolerance": [not_negative],
         "caution": [not_negative],
         "max_stages": [Interval(Integral, 2, None, closed="left")],
         **shared("max_leaf_nodes"),
-        "cross_fit": [Interval(Integral, 2, None, closed="left")],
+        "folds": [Interval(Integral, 2, None, closed="left")],
     }
 
     def __init__(
@@ -166,11 +166,11 @@ class LadderClassifier(AdaptiveClassifier):
         max_leaf_nodes: int = 31,
         min_samples_leaf: int = 20,
         class_weight: Any = None,
-        cross_fit: int = 3,
+        folds: int = 3,
         proba_source: str = "auto",
         costly_columns: Any = None,
         evaluation_cost: float = 0.0,
-        n_folds: int = 5,
+        costly_folds: int = 5,
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
         time_budget: float | None = None,
@@ -230,7 +230,7 @@ class LadderClassifier(AdaptiveClassifier):
 
     def _models(self, task: GateTask) -> tuple[list[Rung], int]:
         """Models on ever more columns, then models that can answer alone; and how many the first are."""
-        assert self.cross_fit is not None
+        assert self.folds is not None
         objective, threads = MeanLoss(task.loss, task.y, task.weight), self._threads()
 
         began = task.clock.elapsed
@@ -251,7 +251,7 @@ class LadderClassifier(AdaptiveClassifier):
         sets = column_sets(order(None, _ORDER_SHARE), task.costs, self._most(task), self.max_stages - 1)
         if len(task.y) < 2 * LEAST_ROWS and not sets:
             return [], 0
-        fold = fold_rows(task.table.X, task.y, min(self.cross_fit, len(task.y)), task.random)
+        fold = fold_rows(task.table.X, task.y, min(self.folds, len(task.y)), task.random)
         folds = [np.flatnonzero(fold == k) for k in np.unique(fold)]
         by_fold = [
             sets_as_dear(

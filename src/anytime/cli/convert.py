@@ -43,7 +43,7 @@ def convert(
     costs: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Price list in YAML or CSV. None: 1 per column.")
     ] = None,
-    holdout: Annotated[
+    validation: Annotated[
         Path | None,
         typer.Option(
             metavar="DATA",
@@ -52,7 +52,7 @@ def convert(
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option("--target", "-t", metavar="COLUMN", help="The column of --holdout with the truth."),
+        typer.Option("--target", "-t", metavar="COLUMN", help="The column of --validation with the truth."),
     ] = None,
     classes: Annotated[
         str | None,
@@ -66,7 +66,7 @@ def convert(
         typer.Option(
             min=0.0,
             metavar="COST",
-            help="Prune a forest until rows of --holdout pay so much on average; smaller mean budgets remain possible.",
+            help="Prune a forest until rows of --validation pay so much on average; smaller mean budgets remain possible.",
         ),
     ] = None,
     train: Annotated[
@@ -82,14 +82,14 @@ def convert(
     """Make a model that you already have interruptible.
 
     Its full prediction stays the same, unless --mean-budget prunes a forest. LightGBM and XGBoost files are read without
-    those libraries. Without --holdout the trees keep their order; with it, every budget buys as much as it can.
+    those libraries. Without --validation the trees keep their order; with it, every budget buys as much as it can.
 
-    Example: anytime convert model.txt --costs prices.yaml --holdout valid.csv --target y -o model.anytime
+    Example: anytime convert model.txt --costs prices.yaml --validation valid.csv --target y -o model.anytime
     """
-    if (holdout is None) != (target is None):
-        raise UsageError("--holdout and --target go together: rows, and the column with the truth")
-    if mean_budget is not None and holdout is None:
-        raise UsageError("--mean-budget needs rows that pay and are judged: give --holdout and --target")
+    if (validation is None) != (target is None):
+        raise UsageError("--validation and --target go together: rows, and the column with the truth")
+    if mean_budget is not None and validation is None:
+        raise UsageError("--mean-budget needs rows that pay and are judged: give --validation and --target")
     if train is not None and mean_budget is None:
         raise UsageError("--train is for --mean-budget: a model that keeps all of its trees learns nothing")
     check_writable(output)
@@ -100,7 +100,7 @@ def convert(
         assert target is not None
         return _rows_of(imported, path, target, na_values, named=classes is not None)
 
-    held = None if holdout is None else rows_of(holdout)
+    held = None if validation is None else rows_of(validation)
     if mean_budget is not None and held is not None:
         known = None if train is None else rows_of(train)
         forest: Any = imported
@@ -113,7 +113,7 @@ def convert(
         model = _ordered(imported if held is not None else _named_as_priced(imported, prices), held, prices)
     model.save(output)
     print_title(f"{imported.source}: {imported.trees.n_trees} trees in {model.n_stages_} stages")
-    _say_what_it_buys(model, held, holdout)
+    _say_what_it_buys(model, held, validation)
     console().print(f"wrote {output}", soft_wrap=True)
 
 
@@ -224,7 +224,7 @@ def _say_what_it_buys(model: Any, held: tuple[Any, Any] | None, path: Path | Non
     if held is None:
         print_purchases(model)
         note(
-            "the trees keep their trained order; with --holdout and --target they are sorted by gain per cost"
+            "the trees keep their trained order; with --validation and --target they are sorted by gain per cost"
         )
         return
     print_purchases(

@@ -147,7 +147,7 @@ class GroupPursuit(AnytimeModel):
         loss = fresh._loss()
         arrangement = fresh._arranged()
         if keeps_moments(fresh):
-            stream = _Stream(fresh, targets.shape[1])
+            stream = _MomentStream(fresh, targets.shape[1])
             stream.add(X, targets, weight)
             fresh._set_learned(stream.learned(fresh, arrangement), arrangement, loss)
         else:
@@ -220,7 +220,7 @@ class GroupPursuit(AnytimeModel):
         weight = fresh._weighed_by_class(y, weight, streaming=True)
         if known is None:
             fresh._arranged()  # prices that do not fit raise now, not when the stream has ended
-            fresh._stream = _Stream(fresh, targets.shape[1])
+            fresh._stream = _MomentStream(fresh, targets.shape[1])
         fresh._stream.add(X, targets, weight)
         for outdated in _WORKED_OUT:
             fresh.__dict__.pop(outdated, None)
@@ -449,7 +449,7 @@ class GroupPursuit(AnytimeModel):
         return tags
 
 
-class _Stream:
+class _MomentStream:
     """Second moments of the rows seen so far: those to learn from, and those held out to choose the ridge on."""
 
     def __init__(self, model: GroupPursuit, n_targets: int) -> None:

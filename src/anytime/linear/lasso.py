@@ -105,7 +105,7 @@ def group_lasso_path(
 
 
 @dataclass(frozen=True, eq=False)
-class _State:
+class _PathState:
     """Whitened weights ``w`` (m, P) and the gradient ``b = v - K w`` (m, P) that belongs to them."""
 
     w: Array
@@ -158,26 +158,26 @@ class _Problem:
 
     # ------------------------------------------------------------------ one penalty
 
-    def start_state(self) -> _State:
+    def start_state(self) -> _PathState:
         """Only what costs nothing, at its best."""
-        empty = _State(np.zeros_like(self.v), self.v.copy())
+        empty = _PathState(np.zeros_like(self.v), self.v.copy())
         free = (self.weights == 0)[self.group]
         if not free.any():
             return empty
         w = empty.w.copy()
         w[free] = np.linalg.lstsq(self.K[np.ix_(free, free)], self.v[free], rcond=_RANK)[0]
-        return self.refreshed(_State(w, empty.b))
+        return self.refreshed(_PathState(w, empty.b))
 
-    def refreshed(self, state: _State) -> _State:
+    def refreshed(self, state: _PathState) -> _PathState:
         """The same weights, their gradient computed anew."""
-        return _State(state.w, self.v - self.K @ state.w)
+        return _PathState(state.w, self.v - self.K @ state.w)
 
-    def largest_penalty(self, state: _State) -> float:
+    def largest_penalty(self, state: _PathState) -> float:
         """At and above it, no group that costs anything is in use."""
         paid = self.weights > 0
         return float((self.norms(state.b)[paid] / self.weights[paid]).max(initial=0.0))
 
-    def solve(self, near: _State, penalty: float) -> _State:
+    def solve(self, near: _PathState, penalty: float) -> _PathState:
         """The optimum for a penalty, starting from one near it."""
         limits = penalty * self.weights
         # what costs nothing has a limit of 0: its gradient has to vanish as nearly as rounding allows
@@ -187,13 +187,13 @@ class _Problem:
             w, b = state.w.T.copy(), state.b.T.copy()
             sweeps = _SWEEPS + len(self.v) // 50  # a Newton step takes about as long
             group_lasso_descend(self.K, self.start, limits, self.curvature, w, b, tolerance, sweeps)
-            state = _State(w.T, b.T)
+            state = _PathState(w.T, b.T)
             if self.violation(state, penalty) <= self.tol:
                 break
             state = self._newton(state, limits)
         return state
 
-    def violation(self, state: _State, penalty: float) -> float:
+    def violation(self, state: _PathState, penalty: float) -> float:
         """Largest violation of an optimality condition, as a share of its limit."""
         limits = penalty * self.weights
         used, paid = self.in_use(state.w), limits > 0
@@ -203,7 +203,7 @@ class _Problem:
         )
         return float(np.divide(excess, limits, out=np.zeros_like(limits), where=paid).max(initial=0.0))
 
-    def _newton(self, state: _State, limits: Array) -> _State:
+    def _newton(self, state: _PathState, limits: Array) -> _PathState:
         """A Newton step over the groups in use, shortened until it helps; the state itself if it never does."""
         used = self.in_use(state.w)
         rows = np.flatnonzero(used[self.group])
@@ -218,12 +218,12 @@ class _Problem:
         now = self._objective(state, limits)
         for halving in range(_SHRINKING):
             length = 0.5**halving
-            tried = _State(state.w + length * change, state.b - length * effect)
+            tried = _PathState(state.w + length * change, state.b - length * effect)
             if self._objective(tried, limits) < now:
                 return tried
         return state
 
-    def _newton_direction(self, state: _State, rows: NDArray[np.intp], p: Array) -> Array:
+    def _newton_direction(self, state: _PathState, rows: NDArray[np.intp], p: Array) -> Array:
         """Where the gradient over ``rows`` vanishes to first order.
 
         The second derivative is ``K + diag(p) - sum_g U_g U_g'`` with ``p_g = limit / |w_g|``, ``U_g = sqrt(p_g) w_g / |w_g|``.
@@ -250,14 +250,14 @@ class _Problem:
         spread = np.repeat(share, np.diff([*first, len(rows)]))
         return np.asarray(step + inverse @ (U * spread[:, None]))
 
-    def _objective(self, state: _State, limits: Array) -> float:
+    def _objective(self, state: _PathState, limits: Array) -> float:
         # w'Kw / 2 - v'w with Kw = v - b
         return float(-0.5 * (state.w * (self.v + state.b)).sum() + limits @ self.norms(state.w))
 
     # ------------------------------------------------------------------ when groups enter
 
     def date_entries(
-        self, before: _State, above: float, state: _State, penalty: float, entered: Array
+        self, before: _PathState, above: float, state: _PathState, penalty: float, entered: Array
     ) -> None:
         """Write the penalties at which groups entered between two solutions; halve the interval where several did."""
         intervals = [(before, above, state, penalty, 0)]

@@ -161,7 +161,7 @@ def learn_from_rows(
         rough = max(tol, _ROUGH)  # the order is refitted to all rows below
         # along the columns, as they lie in memory
         Z, judged = (np.compress(rows, design.Z.T, axis=1).T for rows in (~held, held))
-        judge = _Judge(judged, y[held], weight[held], loss)
+        judge = _HeldOutJudge(judged, y[held], weight[held], loss)
         if loss is not training_loss("squared"):  # whose moments are exact
             Z = Z.astype(np.float32)  # has the digits of these tolerances
         problem = objective(Z, ~held, RIDGES[-1] if l2_regularization == "auto" else l2_regularization, rough)
@@ -201,7 +201,7 @@ def _sequence(
     arrangement: Arrangement,
     recipe: Recipe,
     verbose: int,
-    judge: _Judge | None,
+    judge: _HeldOutJudge | None,
 ) -> tuple[Selection | None, NDArray[np.intp], list[Fit]]:
     objective: LinearObjective = problem
     quadratic = problem.loss is training_loss("squared") and problem.fit_intercept
@@ -261,7 +261,7 @@ def _refitted(
 
 
 @dataclass(frozen=True, eq=False)
-class _Judge:
+class _HeldOutJudge:
     """Mean loss of fits on held-out rows."""
 
     Z: NDArray[np.floating]
@@ -284,7 +284,7 @@ class _Judge:
         mean = share @ difference
         return bool(mean > 2.0 * np.sqrt(share**2 @ (difference - mean) ** 2))
 
-    def seen_through(self, turn: NDArray[np.floating]) -> _Judge:
+    def seen_through(self, turn: NDArray[np.floating]) -> _HeldOutJudge:
         """The same rows in the coordinates ``Z @ turn``."""
         return replace(self, Z=self.Z @ turn)
 
@@ -294,7 +294,7 @@ def _turned(Z: NDArray[np.floating]) -> NDArray[np.floating]:
     return np.asarray(qr(Z.T, mode="economic", check_finite=False)[0])
 
 
-def _best_ridge(problem: SmoothObjective, judge: _Judge) -> float:
+def _best_ridge(problem: SmoothObjective, judge: _HeldOutJudge) -> float:
     """The ridge with which all columns together do best on held-out rows, searched from the largest down."""
     best, least = RIDGES[-1], np.inf
     fit = problem.extended(problem.empty(), np.arange(problem.n_columns))
@@ -352,7 +352,7 @@ def _bounded_gamma(
 
 
 def _after_each_step(
-    arrangement: Arrangement, oracle: GradientOracle | RefitOracle, verbose: int, judge: _Judge | None
+    arrangement: Arrangement, oracle: GradientOracle | RefitOracle, verbose: int, judge: _HeldOutJudge | None
 ) -> Callable[[int, int], bool]:
     """Prints progress; ends the run when held-out rows have seen no gain for a long time."""
     began, best, least, best_rows = time.monotonic(), 0, np.inf, np.empty(0)

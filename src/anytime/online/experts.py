@@ -59,10 +59,10 @@ class Opinions:
         """(n,) answers of the experts drawn; of no meaning where they ask."""
         return np.asarray(self.answers[np.arange(len(self.answers)), self.model_of[played]])
 
-    def losses(self, cost: float, errors: ArrayLike) -> Array:
+    def losses(self, evaluation_cost: float, errors: ArrayLike) -> Array:
         """(n, K) loss of every expert: the cost where it asks, else the error (n, J) of its model, (6.1)."""
         by_model = np.asarray(errors, dtype=np.float64)
-        return np.where(self.asks, cost, by_model[:, self.model_of])
+        return np.where(self.asks, evaluation_cost, by_model[:, self.model_of])
 
 
 class Experts:

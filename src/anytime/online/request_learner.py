@@ -104,7 +104,7 @@ class RequestLearner(WeightedExperts):
     Parameters
     ----------
     n_experts : int
-    cost : float
+    evaluation_cost : float
         Of asking. Above 1, losses are counted in units of it.
     horizon : int, "doubling" or None, default=None
         Number of rounds, if known; see ``LearningSchedule``.
@@ -114,7 +114,7 @@ class RequestLearner(WeightedExperts):
 
     Examples
     --------
-    >>> learner = RequestLearner(3, cost=0.5, horizon=2000, random_state=0)
+    >>> learner = RequestLearner(3, evaluation_cost=0.5, horizon=2000, random_state=0)
     >>> asks = np.tile([False, False, True], (2000, 1))
     >>> decisions = learner.run(asks, np.tile([0.1, 0.6, 0.5], (2000, 1)))
     >>> learner.best, bool(decisions.asked.mean() < 0.3)
@@ -125,18 +125,20 @@ class RequestLearner(WeightedExperts):
         self,
         n_experts: int,
         *,
-        cost: float,
+        evaluation_cost: float,
         horizon: Horizon = None,
         learning_rate: float | None = None,
         exploration: float | None = None,
         random_state: Seed = None,
     ) -> None:
-        if not 0 < cost < math.inf:
-            raise ValueError(f"cost is {cost}; it has to be positive: what is free is best asked every time")
-        self.cost = cost
-        self._unit = max(1.0, cost)
+        if not 0 < evaluation_cost < math.inf:
+            raise ValueError(
+                f"evaluation_cost is {evaluation_cost}; it has to be positive: what is free is best asked every time"
+            )
+        self.evaluation_cost = evaluation_cost
+        self._unit = max(1.0, evaluation_cost)
         schedule = LearningSchedule(
-            math.log(n_experts), horizon, cost / self._unit, 1, learning_rate, exploration
+            math.log(n_experts), horizon, evaluation_cost / self._unit, 1, learning_rate, exploration
         )
         super().__init__(n_experts, schedule, random_state)
 

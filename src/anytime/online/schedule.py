@@ -39,7 +39,7 @@ class LearningSchedule:
     horizon : int, "doubling" or None
         The number of rounds, if it is known. None: rates that fall as if every round were the last. "doubling": forget all
         after 1, 3, 7, … rounds, and proceed as if the next 2, 4, 8, … were all.
-    cost : float, default=1.0
+    evaluation_cost : float, default=1.0
         In (0, 1].
     n_explorers : int, default=1
     learning, exploration : float, default=None
@@ -53,7 +53,7 @@ class LearningSchedule:
 
     log_experts: float
     horizon: Horizon = None
-    cost: float = 1.0
+    evaluation_cost: float = 1.0
     n_explorers: int = 1
     learning: float | None = None
     exploration: float | None = None
@@ -66,7 +66,7 @@ class LearningSchedule:
             raise ValueError(f"the learning rate is {self.learning}; it has to be positive")
         if self.exploration is not None and not 0 <= self.exploration <= 1:
             raise ValueError(f"the exploration rate is {self.exploration}; it has to lie in [0, 1]")
-        needed = self.n_explorers * self.log_experts / self.cost**2
+        needed = self.n_explorers * self.log_experts / self.evaluation_cost**2
         if isinstance(self.horizon, int) and self.exploration is None and self.horizon < needed:
             warnings.warn(
                 f"{self.horizon} rounds are fewer than {needed:.1f}, so every round explores", stacklevel=4
@@ -81,7 +81,7 @@ class LearningSchedule:
             lengths = 1 << (np.frexp(rounds)[1].astype(np.int64) - 1)  # the power of two at or below t
         else:
             lengths = np.full(n_rounds, self.horizon)
-        best = best_rates(self.log_experts, lengths, self.cost, n_explorers=self.n_explorers)
+        best = best_rates(self.log_experts, lengths, self.evaluation_cost, n_explorers=self.n_explorers)
         learning = best.learning if self.learning is None else np.full(n_rounds, self.learning)
         exploration = best.exploration if self.exploration is None else np.full(n_rounds, self.exploration)
         return Rates(np.asarray(learning, dtype=np.float64), np.asarray(exploration, dtype=np.float64))
@@ -107,7 +107,9 @@ class Rates:
     exploration: Array
 
 
-def best_rates(log_experts: float, horizon: ArrayLike, cost: float = 1.0, *, n_explorers: int = 1) -> Rates:
+def best_rates(
+    log_experts: float, horizon: ArrayLike, evaluation_cost: float = 1.0, *, n_explorers: int = 1
+) -> Rates:
     """The rates that make the bound least.
 
     Below ``T = D log K / c²`` the best exploration rate would exceed 1. There every round explores; the rates are those of
@@ -119,7 +121,7 @@ def best_rates(log_experts: float, horizon: ArrayLike, cost: float = 1.0, *, n_e
         log K.
     horizon : int or (n,) int
         T; several for a schedule.
-    cost : float, default=1.0
+    evaluation_cost : float, default=1.0
         Of an answer of the remote model, in (0, 1].
     n_explorers : int, default=1
         D, the size of the exploration set.
@@ -130,19 +132,24 @@ def best_rates(log_experts: float, horizon: ArrayLike, cost: float = 1.0, *, n_e
     >>> round(float(rates.learning), 7), round(float(rates.exploration), 7)
     (0.0174372, 0.13205)
     """
-    if not 0 < cost <= 1:
+    if not 0 < evaluation_cost <= 1:
         raise ValueError(
-            f"cost is {cost}; the rates are for costs in (0, 1]: divide all losses by max(1, cost)"
+            f"evaluation_cost is {evaluation_cost}; the rates are for costs in (0, 1]: divide losses by what is larger, 1 or it"
         )
-    rounds = np.maximum(np.asarray(horizon, dtype=np.float64), n_explorers * log_experts / cost**2)
+    rounds = np.maximum(np.asarray(horizon, dtype=np.float64), n_explorers * log_experts / evaluation_cost**2)
     if log_experts <= 0:  # one expert: nothing to learn, nothing to explore
         return Rates(np.zeros(rounds.shape), np.zeros(rounds.shape))
-    exploration = np.minimum(np.cbrt(n_explorers * log_experts / (cost**2 * rounds)), 1.0)
-    return Rates(cost * exploration**2 / n_explorers, exploration)
+    exploration = np.minimum(np.cbrt(n_explorers * log_experts / (evaluation_cost**2 * rounds)), 1.0)
+    return Rates(evaluation_cost * exploration**2 / n_explorers, exploration)
 
 
 def regret_upper_bound(
-    n_experts: int, horizon: int, cost: float = 1.0, *, n_explorers: int = 1, schedule: str = "known"
+    n_experts: int,
+    horizon: int,
+    evaluation_cost: float = 1.0,
+    *,
+    n_explorers: int = 1,
+    schedule: str = "known",
 ) -> float:
     """What the expected regret of EXP3.G cannot exceed, ``3 c^(1/3) (D log K)^(1/3) T^(2/3)``.
 
@@ -150,7 +157,7 @@ def regret_upper_bound(
     ----------
     n_experts, horizon : int
         K and T.
-    cost : float, default=1.0
+    evaluation_cost : float, default=1.0
         Of an answer of the remote model. Above 1, losses are counted in units of it.
     n_explorers : int, default=1
     schedule : {"known", "decreasing", "doubling"}, default="known"
@@ -168,17 +175,17 @@ def regret_upper_bound(
     >>> round(regret_upper_bound(10, 1000), 3), round(regret_upper_bound(10, 1000, 0.5), 3)
     (396.15, 314.425)
     """
-    check_sizes(n_experts, horizon, cost)
+    check_sizes(n_experts, horizon, evaluation_cost)
     factors = {"known": 1.0, "decreasing": DECREASING, "doubling": DOUBLING}
     if schedule not in factors:
         raise ValueError(f"schedule is {schedule!r}; say one of {', '.join(factors)}")
-    return factors[schedule] * upper_bound(math.log(n_experts), horizon, cost, n_explorers)
+    return factors[schedule] * upper_bound(math.log(n_experts), horizon, evaluation_cost, n_explorers)
 
 
-def upper_bound(log_experts: float, horizon: int, cost: float, n_explorers: int) -> float:
+def upper_bound(log_experts: float, horizon: int, evaluation_cost: float, n_explorers: int) -> float:
     """``3 c^(1/3) (D log K)^(1/3) T^(2/3)``, in units of the cost where that is above 1."""
-    unit = max(1.0, cost)
-    price = cost / unit
+    unit = max(1.0, evaluation_cost)
+    price = evaluation_cost / unit
     if horizon < n_explorers * log_experts / price**2:
         warnings.warn(
             f"{horizon} rounds are fewer than {n_explorers * log_experts / price**2:.1f}, so every round explores",
@@ -187,9 +194,11 @@ def upper_bound(log_experts: float, horizon: int, cost: float, n_explorers: int)
     return float(3 * unit * math.cbrt(price * n_explorers * log_experts) * horizon ** (2 / 3))
 
 
-def check_sizes(n_experts: int, horizon: int, cost: float) -> None:
+def check_sizes(n_experts: int, horizon: int, evaluation_cost: float) -> None:
     """Refuse numbers for which there is no bound."""
     if n_experts < 1 or horizon < 1:
         raise ValueError(f"{n_experts} experts and {horizon} rounds; at least one of each is needed")
-    if not 0 < cost < math.inf:
-        raise ValueError(f"cost is {cost}; it has to be positive: what is free is best asked every time")
+    if not 0 < evaluation_cost < math.inf:
+        raise ValueError(
+            f"evaluation_cost is {evaluation_cost}; it has to be positive: what is free is best asked every time"
+        )

@@ -182,7 +182,7 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         self.experts_ = _experts_of(self.experts)
         self.learner_ = RequestLearner(
             len(self.experts_),
-            cost=self.evaluation_cost,
+            evaluation_cost=self.evaluation_cost,
             horizon=self.horizon,
             random_state=self.random_state,
         )

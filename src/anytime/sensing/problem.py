@@ -190,12 +190,14 @@ class SensingProblem:
 
     # ------------------------------------------------------------------ gates that count as they are
 
-    def direct(self, weights: SensorWeights, penalty: float) -> float:
-        """Mean loss plus ``penalty`` times the mean gate (OPT-Direct)."""
+    def direct(self, weights: SensorWeights, cost_penalty: float) -> float:
+        """Mean loss plus ``cost_penalty`` times the mean gate (OPT-Direct)."""
         gates = self.gate.value(weights.scores(self.inputs))
-        return self.mean_loss(self.answers(weights, gates)) + penalty * self.share(gates)
+        return self.mean_loss(self.answers(weights, gates)) + cost_penalty * self.share(gates)
 
-    def direct_gradient(self, weights: SensorWeights, penalty: float, *, hard: bool = False) -> SensorWeights:
+    def direct_gradient(
+        self, weights: SensorWeights, cost_penalty: float, *, hard: bool = False
+    ) -> SensorWeights:
         """Of ``direct``; if ``hard``, messages behind closed gates do not arrive, and gates learn as if they did."""
         scores, messages = weights.scores(self.inputs), weights.messages(self.inputs)
         gates = self.gate.value(scores)
@@ -203,7 +205,7 @@ class SensingProblem:
             gates = np.where(scores > 0, gates, 0.0)
         pull = self.pull(self.base + np.einsum("kn,knm->nm", gates, messages))
         prices = 1.0 if self.prices is None else self.prices[:, None]
-        by_gate = np.einsum("nm,knm->kn", pull, messages) + penalty * prices / gates.size
+        by_gate = np.einsum("nm,knm->kn", pull, messages) + cost_penalty * prices / gates.size
         return self.gradient(gates, pull, by_gate * self.gate.derivative(scores))
 
     def gradient(self, gates: Array, pull: Array, by_score: Array) -> SensorWeights:

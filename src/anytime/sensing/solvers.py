@@ -41,7 +41,7 @@ class DirectGates:
 
     Parameters
     ----------
-    penalty : float, default=0.0
+    cost_penalty : float, default=0.0
         λ, or where it starts.
     epochs : int, default=100
     batch_size : int, default=100
@@ -49,7 +49,7 @@ class DirectGates:
         Of Adam.
     """
 
-    penalty: float = 0.0
+    cost_penalty: float = 0.0
     epochs: int = 100
     batch_size: int = 100
     learning_rate: float = 1e-2
@@ -62,17 +62,19 @@ class DirectGates:
         random: np.random.Generator,
     ) -> SensorWeights:
         """See ``GateSolver``."""
-        weights, penalty, adam = start, self.penalty, Adam(self.learning_rate)
+        weights, cost_penalty, adam = start, self.cost_penalty, Adam(self.learning_rate)
         hard = participation is not None
         for _ in range(self.epochs):
 
-            def gradient(now: SensorWeights, rows: NDArray[np.intp], price: float = penalty) -> SensorWeights:
+            def gradient(
+                now: SensorWeights, rows: NDArray[np.intp], price: float = cost_penalty
+            ) -> SensorWeights:
                 return problem.rows(rows).direct_gradient(now, price, hard=hard)
 
             weights = adam.epoch(weights, problem.n_rows, self.batch_size, random, gradient)
             if participation is not None:
                 open_share = problem.share(weights.scores(problem.inputs) > 0)
-                penalty = max(0.0, penalty + _PRICE_STEP * (open_share - participation))
+                cost_penalty = max(0.0, cost_penalty + _PRICE_STEP * (open_share - participation))
         if participation is None:
             return weights
         return within_participation(weights, problem.inputs, participation, prices=problem.prices)

@@ -57,7 +57,7 @@ class StreamingBoost(Checkpoints):
         "learning_rate": [*shared("learning_rate")["learning_rate"], None],
         "algorithm": [StrOptions({"auto", "smooth", "residual"}), StreamAlgorithm],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "n_passes": [Interval(Integral, 1, None, closed="left")],
+        "epochs": [Interval(Integral, 1, None, closed="left")],
         "rehearse": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "drift": [StrOptions({"adwin", "windows"}), Drift, None],
         "standardise": [StrOptions({"auto"}), "boolean"],
@@ -75,7 +75,7 @@ class StreamingBoost(Checkpoints):
         algorithm: str | StreamAlgorithm = "auto",
         class_weight: Mapping[Any, float] | str | None = None,
         batch_size: int = 1,
-        n_passes: int = 1,
+        epochs: int = 1,
         rehearse: int | str = "auto",
         drift: str | Drift | None = None,
         standardise: bool | str = "auto",
@@ -94,7 +94,7 @@ class StreamingBoost(Checkpoints):
     # ------------------------------------------------------------------ learning
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Begin anew and learn from rows, ``n_passes`` times in the order given. A fit that fails leaves the model as it was.
+        """Begin anew and learn from rows, ``epochs`` times in the order given. A fit that fails leaves the model as it was.
 
         Parameters
         ----------
@@ -115,9 +115,9 @@ class StreamingBoost(Checkpoints):
     def _pass_over(
         self, learning: StreamState, codes: Array, targets: NDArray[Any], weight: Array | None
     ) -> None:
-        """Learn from rows ``n_passes`` times, as far as time and patience go."""
+        """Learn from rows ``epochs`` times, as far as time and patience go."""
         clock, told = Clock(self.time_budget, int(self.verbose)), 0
-        pieces = learning.pieces(len(codes)) * self.n_passes
+        pieces = learning.pieces(len(codes)) * self.epochs
         try:
             for done, rows in enumerate(pieces, start=1):
                 learning.learn(codes[rows], targets[rows], None if weight is None else weight[rows])

@@ -53,7 +53,7 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
         name weigh 1. The error before learning counts all rows alike.
     batch_size : int, default=1
         Rows of a round: all are answered before any is learned.
-    n_passes : int, default=1
+    epochs : int, default=1
         How often ``fit`` goes over its rows.
     rehearse : int or "auto", default="auto"
         Keep so many of the last rows and learn from them again, each four times while the stream is young and ever less later.
@@ -190,7 +190,7 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         # of one pass over the few rows of scikit-learn's checks
-        tags.classifier_tags.poor_score = self.n_passes == 1
+        tags.classifier_tags.poor_score = self.epochs == 1
         return tags
 
 
@@ -209,7 +209,7 @@ class StreamingBoostRegressor(RegressorFace, StreamingBoost):
     learning_rate : float, default=None
         Factor by which each learner's step is shrunk. None: 0.2 of the inverse smoothness of the loss, 0.5 of it for several
         classes; for losses with kinks, ``1 / (lambda i)`` for learner ``i``.
-    learner, algorithm, batch_size, n_passes, rehearse, drift, standardise, prefix, categorical_features
+    learner, algorithm, batch_size, epochs, rehearse, drift, standardise, prefix, categorical_features
         As in :class:`StreamingBoostClassifier`.
     evaluation_cost, time_budget, budget, meter, random_state, n_jobs, verbose
         As in :class:`StreamingBoostClassifier`.
@@ -263,5 +263,5 @@ class StreamingBoostRegressor(RegressorFace, StreamingBoost):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         # of one pass over the few rows of scikit-learn's checks
-        tags.regressor_tags.poor_score = self.n_passes == 1
+        tags.regressor_tags.poor_score = self.epochs == 1
         return tags

@@ -210,7 +210,7 @@ class BoostedTreesLearner:
 
     Parameters
     ----------
-    n_trees : int, default=8
+    n_estimators : int, default=8
     learning_rate : float, default=0.2
         Factor by which the trees' steps are shrunk: the longest step that a trainer may take along their sum.
     max_leaf_nodes : int or None, default=31
@@ -226,7 +226,7 @@ class BoostedTreesLearner:
     n_threads : int, default=1
     """
 
-    n_trees: int = 8
+    n_estimators: int = 8
     learning_rate: float = 0.2
     max_leaf_nodes: int | None = 31
     cost_penalty: float = 0.0
@@ -239,7 +239,7 @@ class BoostedTreesLearner:
 
     def fit(self, task: UpdateTask) -> FittedUpdate | None:
         """Grow the trees."""
-        n_trees = min(self.n_trees, _TRIAL_TREES) if task.trial else self.n_trees
+        n_trees = min(self.n_estimators, _TRIAL_TREES) if task.trial else self.n_estimators
         mean = task.weight[task.which].mean() if task.which.size else 0.0
         if not mean > 0:
             return None
@@ -275,7 +275,7 @@ class BoostedTreesLearner:
             TreePredictor.of(forest, task.table.n_columns),
             outputs,
             longest=self.learning_rate,
-            provisional=n_trees < self.n_trees,
+            provisional=n_trees < self.n_estimators,
         )
 
     def _columns(
@@ -321,7 +321,7 @@ class LinearUpdateLearner:
         False: only columns that are bought already are used.
     use_context : bool, default=True
     epochs : int, default=8
-    rate : float, default=0.1
+    learning_rate : float, default=0.1
         Of AdaGrad.
     l2_regularization : float, default=1.0
     """
@@ -330,7 +330,7 @@ class LinearUpdateLearner:
     buys: bool = True
     use_context: bool = True
     epochs: int = 8
-    rate: float = 0.1
+    learning_rate: float = 0.1
     l2_regularization: float = 1.0
 
     def fit(self, task: UpdateTask) -> FittedUpdate | None:
@@ -366,7 +366,7 @@ class LinearUpdateLearner:
             weights,
             bias,
             self.epochs,
-            self.rate,
+            self.learning_rate,
             self.l2_regularization,
             task.seed,
         )

@@ -331,7 +331,7 @@ class SceneParser(StructuredModel):
 
     def _learner(self, penalty: float) -> BoostedTreesLearner:
         return BoostedTreesLearner(
-            n_trees=self.trees_per_stage,
+            n_estimators=self.trees_per_stage,
             learning_rate=self.learning_rate,
             max_leaf_nodes=self.max_leaf_nodes,
             cost_penalty=float(penalty),

@@ -19,7 +19,6 @@ structure buy together, so that the mean per element is the price.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -210,9 +209,3 @@ class ElementTable(Structures):
         rows = self.table if which is None else self.table[which]
         every = len(columns) == self.n_columns and bool((columns == np.arange(self.n_columns)).all())
         return rows if every else np.ascontiguousarray(rows[:, columns])
-
-    @staticmethod
-    def stacked(rows: Sequence[ArrayLike], n_columns: int) -> tuple[Array, NDArray[np.int64]]:
-        """One table of the rows of all structures, and their offsets."""
-        tables = [np.asarray(row, dtype=np.float64).reshape(-1, n_columns) for row in rows]
-        return np.concatenate([np.empty((0, n_columns)), *tables]), offsets_of([len(t) for t in tables])

@@ -164,8 +164,8 @@ def test_computation_prunes_more(forest):
     without = prune_forest(model, held, truth, cost_penalty=cost_penalty)
     priced = prune_forest(model, held, truth, cost_penalty=cost_penalty, evaluation_cost=1.0)
     assert priced.n_nodes_ < without.n_nodes_
-    assert priced.path_.computation[-1] > 0
-    assert_array_equal(without.path_.computation, 0)
+    assert priced.path_.evaluation_cost[-1] > 0
+    assert_array_equal(without.path_.evaluation_cost, 0)
 
 
 def test_weights_are_repeated_rows(forest):
@@ -266,7 +266,7 @@ def test_tables(pruned):
         "cost_penalty",
         "cost",
         "expected_cost",
-        "computation",
+        "evaluation_cost",
         "error",
         "n_nodes",
         "loss",

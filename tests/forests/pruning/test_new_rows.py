@@ -97,8 +97,8 @@ def affordable_nodes(problem, pruning, budget):
         above = node
         while above >= 0 and not internal[above]:
             internal[above], above = True, problem.parent[above]
-        error, cost, computation = problem.evaluate(internal)
-        if cost + computation <= budget and error < pruning.error * (1 - 1e-9):
+        error, cost, evaluation_cost = problem.evaluate(internal)
+        if cost + evaluation_cost <= budget and error < pruning.error * (1 - 1e-9):
             found.append(node)
     return found
 

@@ -371,7 +371,7 @@ def test_trees_of_one_node_have_nothing_to_prune():
     )
     for found in (min_cut(stumps, 0.1), primal_dual(stumps, 0.1), BudgetPruner(stumps).to_budget(0.0)):
         assert not found.internal.any()
-        assert (found.error, found.cost, found.computation) == (0.4, 0.0, 0.0)
+        assert (found.error, found.cost, found.evaluation_cost) == (0.4, 0.0, 0.0)
     assert len(BudgetPruner(stumps).path()) == 1
 
 

@@ -135,8 +135,8 @@ def _thinned(
     """
     nodes, least = problem.graph.nodes, 0.0
     while True:
-        _, cost, computation = problem.evaluate(internal, n_threads=n_threads)
-        excess = cost + computation - budget
+        _, cost, evaluation_cost = problem.evaluate(internal, n_threads=n_threads)
+        excess = cost + evaluation_cost - budget
         charge = _charges(problem, internal[nodes], small.internal[nodes], _POWER, n_threads)
         if excess <= 0 or not charge.any():
             return internal
@@ -184,8 +184,8 @@ def _charges(problem: PruningProblem, kept: Internal, stays: Internal, power: fl
     """(N,) what the splits ``kept`` are charged that do not stay anyway."""
     graph = problem.graph
     charge = graph.charges(kept.astype(np.uint8), stays.astype(np.uint8), power, n_threads)
-    computation = problem.evaluation_cost * problem.reach[graph.nodes] / problem.n_cost
-    return charge + np.where(kept & ~stays, computation, 0.0)
+    evaluation_cost = problem.evaluation_cost * problem.reach[graph.nodes] / problem.n_cost
+    return charge + np.where(kept & ~stays, evaluation_cost, 0.0)
 
 
 def _paying(

@@ -60,8 +60,10 @@ class CostOnNewRows:
             others = _part(problem, fold == k)
             for at, pruning in enumerate(chosen):
                 found = pruner.prune(pruning.cost_penalty)
-                _, cost, computation = others.evaluate(found.internal)
-                paid[:, at] += others.n_cost * np.array([found.spent, cost + computation]) / problem.n_cost
+                _, cost, evaluation_cost = others.evaluate(found.internal)
+                paid[:, at] += (
+                    others.n_cost * np.array([found.spent, cost + evaluation_cost]) / problem.n_cost
+                )
         measured, expected = paid[:, np.argsort(paid[0], kind="stable")]
         measured, expected = np.array([0.0, *measured, whole]), np.array([0.0, *expected, whole])
         expected = np.minimum(np.maximum.accumulate(np.maximum(expected, measured)), whole)

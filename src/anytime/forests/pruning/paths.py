@@ -35,7 +35,7 @@ class PruningPath:
     ----------
     cost_penalty : (P,)
         The weight of cost against error for which each was found.
-    cost, computation : (P,)
+    cost, evaluation_cost : (P,)
         What the rows that chose the prunings pay for features, and for tests, on average.
     expected_cost : (P,)
         What new rows are expected to pay for features.
@@ -56,7 +56,7 @@ class PruningPath:
     cost_penalty: Array
     cost: Array
     expected_cost: Array
-    computation: Array
+    evaluation_cost: Array
     error: Array
     n_nodes: NDArray[np.int64]
     loss: Array | None

@@ -215,10 +215,10 @@ class PruningProblem:
         n_threads: int = 1,
     ) -> Pruning:
         """The pruning with what it costs and makes of errors; ``bound`` None: it is the best."""
-        error, cost, computation = self.evaluate(internal, n_threads=n_threads)
-        value = error + cost_penalty * (cost + computation)
+        error, cost, evaluation_cost = self.evaluate(internal, n_threads=n_threads)
+        value = error + cost_penalty * (cost + evaluation_cost)
         bound = value if bound is None else bound
-        return Pruning(internal, cost_penalty, error, cost, computation, value, bound, method=method)
+        return Pruning(internal, cost_penalty, error, cost, evaluation_cost, value, bound, method=method)
 
     def of_splits(self, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """(M,) bool, of nodes, from (N,) bool, of the nodes with children."""
@@ -251,10 +251,10 @@ class Pruning:
     internal : (M,) bool
     cost_penalty : float
         The weight of cost against error for which it was found.
-    error, cost, computation : float
+    error, cost, evaluation_cost : float
         What ``PruningProblem.evaluate`` says of it.
     value : float
-        ``error + cost_penalty * (cost + computation)``.
+        ``error + cost_penalty * (cost + evaluation_cost)``.
     bound : float
         No pruning has a smaller value than this. Equal to ``value`` where an exact method found it.
     iterations : int
@@ -267,7 +267,7 @@ class Pruning:
     cost_penalty: float
     error: float
     cost: float
-    computation: float
+    evaluation_cost: float
     value: float
     bound: float
     iterations: int = 0
@@ -277,7 +277,7 @@ class Pruning:
     @property
     def spent(self) -> float:
         """Feature cost and computation together: what ``cost_penalty`` weighs, and what a budget is compared with."""
-        return self.cost + self.computation
+        return self.cost + self.evaluation_cost
 
     @property
     def gap(self) -> float:

@@ -365,7 +365,7 @@ class PrunedForest(ImportedModel):
             cost_penalty=np.array([pruning.cost_penalty for pruning in prunings]),
             cost=spent,
             expected_cost=expected,
-            computation=np.array([pruning.computation for pruning in prunings]),
+            evaluation_cost=np.array([pruning.evaluation_cost for pruning in prunings]),
             error=np.array([pruning.error for pruning in prunings]),
             n_nodes=np.array([_n_nodes(problem, pruning) for pruning in prunings]),
             loss=None if marks is None else marks.loss,
@@ -435,9 +435,9 @@ def _warn(message: str) -> None:
 
 def _as_it_is(problem: PruningProblem, internal: NDArray[np.bool_]) -> Pruning:
     """The whole forest, or its roots: the best pruning for no weight of cost, or for any that is large enough."""
-    error, cost, computation = problem.evaluate(internal)
+    error, cost, evaluation_cost = problem.evaluate(internal)
     cost_penalty = 0.0 if internal.any() else np.inf
-    return Pruning(internal, cost_penalty, error, cost, computation, error, error)
+    return Pruning(internal, cost_penalty, error, cost, evaluation_cost, error, error)
 
 
 def _n_nodes(problem: PruningProblem, pruning: Pruning) -> int:

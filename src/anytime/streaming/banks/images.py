@@ -30,7 +30,7 @@ class SmallConvNet(StreamLearner):
         Of the window, in both directions.
     stride : int, default=2
     activation : {"sigmoid", "leaky_relu"}, default="sigmoid"
-    step : float, default=1e-3
+    learning_rate : float, default=1e-3
     """
 
     kind: ClassVar[str] = "small_conv_net"
@@ -40,7 +40,7 @@ class SmallConvNet(StreamLearner):
     size: int = 5
     stride: int = 2
     activation: Literal["sigmoid", "leaky_relu"] = "sigmoid"
-    step: float = 1e-3
+    learning_rate: float = 1e-3
 
     def __post_init__(self) -> None:
         for name in ("channels", "size", "stride"):
@@ -52,8 +52,8 @@ class SmallConvNet(StreamLearner):
             object.__setattr__(self, "shape", tuple(self.shape))  # files have lists
         if self.activation not in ("sigmoid", "leaky_relu"):
             raise ValueError(f"activation is {self.activation!r}; it must be 'sigmoid' or 'leaky_relu'")
-        if not self.step > 0:
-            raise ValueError(f"step is {self.step}; it must be positive")
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate is {self.learning_rate}; it must be positive")
 
     def bank_type(self) -> Any:
         """What such learners are kept in."""
@@ -74,7 +74,7 @@ class ConvBank(NetBank):
                 f"an image of {height} x {width} has {height * width} pixels, but there are {n_features} columns: give shape"
             )
         places = places_of(height, width, learner.size, learner.stride)
-        self._make(learner.activation, learner.channels, "adam", learner.step, places)
+        self._make(learner.activation, learner.channels, "adam", learner.learning_rate, places)
 
 
 def places_of(height: int, width: int, size: int, stride: int) -> NDArray[np.int32]:

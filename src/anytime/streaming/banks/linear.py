@@ -44,7 +44,7 @@ class OnlineLinear(StreamLearner):
 
     Parameters
     ----------
-    step : float, default=0.01
+    learning_rate : float, default=0.01
     method : {"sgd", "adagrad", "adam"}, default="adagrad"
     features : {"raw", "random"}, default="raw"
         The columns themselves, or ``n_components`` random Fourier features of them, other ones for every learner.
@@ -53,14 +53,14 @@ class OnlineLinear(StreamLearner):
 
     kind: ClassVar[str] = "linear"
 
-    step: float = 0.01
+    learning_rate: float = 0.01
     method: Literal["sgd", "adagrad", "adam"] = "adagrad"
     features: Literal["raw", "random"] = "raw"
     n_components: int = 50
 
     def __post_init__(self) -> None:
-        if not self.step > 0:
-            raise ValueError(f"step is {self.step}; it must be positive")
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate is {self.learning_rate}; it must be positive")
         if self.method not in ("sgd", "adagrad", "adam"):
             raise ValueError(f"method is {self.method!r}; it must be 'sgd', 'adagrad' or 'adam'")
         if self.features not in ("raw", "random"):
@@ -129,7 +129,7 @@ class LinearBank(_LinearFunctions):
             activation="none",
             hidden=1,
             method=learner.method,
-            step=learner.step,
+            step=learner.learning_rate,
         )
         self.native.append(np.zeros((n_estimators, self.native.size)))
 
@@ -154,4 +154,4 @@ class RandomFeatureBank(NetBank):
         self, learner: OnlineLinear, n_estimators: int, n_features: int, n_outputs: int, random_state: int
     ) -> None:
         NativeBank.__init__(self, learner, n_estimators, n_features, n_outputs, random_state)
-        self._make("cosine", learner.n_components, learner.method, learner.step)
+        self._make("cosine", learner.n_components, learner.method, learner.learning_rate)

@@ -30,22 +30,22 @@ class SmallNet(StreamLearner):
     ----------
     hidden : int, default=10
     activation : {"sigmoid", "leaky_relu"}, default="sigmoid"
-    step : float, default=1e-3
+    learning_rate : float, default=1e-3
     """
 
     kind: ClassVar[str] = "small_net"
 
     hidden: int = 10
     activation: Literal["sigmoid", "leaky_relu"] = "sigmoid"
-    step: float = 1e-3
+    learning_rate: float = 1e-3
 
     def __post_init__(self) -> None:
         if self.hidden < 1:
             raise ValueError(f"hidden is {self.hidden}; it must be at least 1")
         if self.activation not in ("sigmoid", "leaky_relu"):
             raise ValueError(f"activation is {self.activation!r}; it must be 'sigmoid' or 'leaky_relu'")
-        if not self.step > 0:
-            raise ValueError(f"step is {self.step}; it must be positive")
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate is {self.learning_rate}; it must be positive")
 
     def bank_type(self) -> Any:
         """What such learners are kept in."""
@@ -61,7 +61,7 @@ class NetBank(NativeBank):
         self, learner: SmallNet, n_estimators: int, n_features: int, n_outputs: int, random_state: int
     ) -> None:
         super().__init__(learner, n_estimators, n_features, n_outputs, random_state)
-        self._make(learner.activation, learner.hidden, "adam", learner.step)
+        self._make(learner.activation, learner.hidden, "adam", learner.learning_rate)
 
     def _make(
         self,
