@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import anytime as at
 from anytime.adaptive import LadderClassifier
-from anytime.adaptive.exits import Answers, best_margins, crossed_path, judged_loss, price_path
+from anytime.adaptive.exits import Answers, best_margins, crossed_path, judged_loss
 from anytime.adaptive.rungs import RungLearner, column_sets, sets_as_dear
 from anytime.adaptive.stages import Chain
 from anytime.boosting.learners import TrainingRows
@@ -77,7 +77,7 @@ def test_a_higher_price_buys_less():
     found = answers(0, n=400, n_exits=4)
     costs = [found.mean_cost(best_margins(found, price)) for price in (0.0, 0.05, 0.2, 1.0)]
     assert costs == sorted(costs, reverse=True)
-    path = price_path(found)
+    path, _ = crossed_path(found, np.arange(400) % 2)
     assert found.mean_cost(path[0]) > 2 * found.mean_cost(path[-1])
     costs, right = ([of(margins) for margins in path] for of in (found.mean_cost, found.accuracy))
     assert (np.diff(costs) < 0).all()  # the cheaper the less accurate: nothing is dominated
@@ -105,7 +105,10 @@ def test_the_crossed_path_judges_rows_by_margins_of_the_others(seed):
     found = answers(seed, n=60)
     part = np.arange(60) % 2
     path, leaves = crossed_path(found, part, [0.3])
-    assert [m.tobytes() for m in path] == [m.tobytes() for m in price_path(found, [0.3])]
+    other, _ = crossed_path(
+        found, np.arange(60) % 3, [0.3]
+    )  # margins are chosen on all rows, whatever their parts
+    assert [m.tobytes() for m in path] == [m.tobytes() for m in other]
     whole = np.average(found.cost[:, -1], weights=found.weight)
     for k in range(2):
         margins = best_margins(found.part(part != k), 0.3 / whole)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from anytime.plan import Array
 
-__all__ = ["Answers", "best_margins", "crossed_path", "judged_loss", "price_path"]
+__all__ = ["Answers", "best_margins", "crossed_path", "judged_loss"]
 
 _MOST_CUTS = 64  # margins tried at an exit: more would be chosen by the noise of the rows
 _PASSES = 6
@@ -126,15 +126,12 @@ def _best_cut(margin: Array, gain: Array) -> float:
     return -np.inf if best == margin.size else float(margin[best - 1])
 
 
-def price_path(answers: Answers, prices: Iterable[float] = _PRICES) -> list[Array]:
-    """Margins from the dearest to the cheapest, such that no others that were found are as cheap and as accurate."""
-    return _frontier(answers, _turns(answers, _scaled(answers, prices)))[0]
-
-
 def crossed_path(
     answers: Answers, part: NDArray[np.intp], prices: Iterable[float] = _PRICES
 ) -> tuple[list[Array], list[NDArray[np.int32]]]:
     """The path, and where each row leaves, (n,), by margins that rows of other parts choose for about the same cost.
+
+    The path is margins from the dearest to the cheapest, such that no others that were found are as cheap and as accurate.
 
     Parameters
     ----------
