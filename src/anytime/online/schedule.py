@@ -134,7 +134,7 @@ def best_rates(
     """
     if not 0 < evaluation_cost <= 1:
         raise ValueError(
-            f"evaluation_cost is {evaluation_cost}; the rates are for costs in (0, 1]: divide losses by what is larger, 1 or it"
+            f"evaluation_cost is {evaluation_cost}; the rates are for costs in (0, 1]: divide all losses by the largest cost"
         )
     rounds = np.maximum(np.asarray(horizon, dtype=np.float64), n_explorers * log_experts / evaluation_cost**2)
     if log_experts <= 0:  # one expert: nothing to learn, nothing to explore
