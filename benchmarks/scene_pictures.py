@@ -118,7 +118,9 @@ def draw_course(path: Path) -> None:
             label="SceneParser, at any moment",
         )
         for (name, variant), marker in zip(variants.items(), "osDv^", strict=False):
-            axes.plot(variant["ms"] / 1e3, variant[kind], marker, label=NAMES.get(name, name))
+            axes.plot(
+                variant["processor_ms"] / 1e3, variant[kind], marker, label=NAMES.get(name, name)
+            )  # one thread
         axes.axhline(PRINTED["SIM"][kind], color="#8a8f98", lw=1, ls="--", label="SIM as printed")
         axes.set(xlabel="seconds for an image", title=title)
         axes.grid(alpha=0.3)

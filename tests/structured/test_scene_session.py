@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from anytime.structured import SceneSession, selected_pixels
+from anytime.structured import SceneParser, SceneSession, selected_pixels
 from anytime.structured.scenes import Scene
 from anytime.structured.segmentation import PictureInterrupted
 from tests.structured.streets import parser, streets
@@ -189,7 +189,9 @@ def test_a_set_stop_flag_ends_a_list_at_once(model, picture):
 def test_interrupts_are_answered_within_five_milliseconds():
     """Deadlines and stop flags at random moments of a parse of 480 x 360 pixels."""
     pictures, labels = streets(4, height=360, width=480)
-    large = parser(n_centres=20, costs=None, descriptors=None, folds=2, max_stages=10).fit(pictures, labels)
+    large = parser(
+        n_centres=20, costs=None, descriptors=SceneParser().descriptors, folds=2, max_stages=10
+    ).fit(pictures, labels)
     session, rng = SceneSession(large), np.random.default_rng(0)
     began = time.monotonic()
     session.predict(pictures[0])
