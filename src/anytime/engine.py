@@ -94,7 +94,7 @@ class Run:
         self._sum: Any = zeros_for(X, plan.n_outputs)
         self._trees: dict[int, NDArray[np.int64]] = {}  # fixed-point sums of the forest blocks
         self._history = None if plan.weights is None else np.zeros((n, int(plan.output_start[-1])))
-        self._broke = np.zeros(n, dtype=bool)  # rows that the plan's own limit has stopped
+        self.at_limit = np.zeros(n, dtype=bool)  # rows that the plan's own limit has stopped
         # (n,): rows that could not pay for the stopping rule of their last stage: they go on when it was asked
         self.unasked = np.zeros(n, dtype=bool)
         self._memory: dict[int, Memory] = {}  # what the blocks that remember know of each row
@@ -547,7 +547,7 @@ class Run:
         """Rows that cannot pay for what comes next stay where they are; for good where the plan's own limit says so."""
         if rows.size:
             limit[rows] = self.done[rows]
-            self._broke[rows] = cap[rows] == self.plan.limit_ticks
+            self.at_limit[rows] = cap[rows] == self.plan.limit_ticks
 
     def _ask_to_stop(
         self, s: int, rows: NDArray[np.intp], limit: NDArray[np.int32], cap: NDArray[np.int64]
@@ -643,7 +643,7 @@ class Run:
     @property
     def complete(self) -> NDArray[np.bool_]:
         """(n,) rows that have nothing left to do: all stages done, released by a gate, or at the plan's own limit."""
-        over = self.finished | (self.done == self.plan.n_stages) | self._broke
+        over = self.finished | (self.done == self.plan.n_stages) | self.at_limit
         return np.asarray(over & ~self.incomplete)
 
 

@@ -220,7 +220,7 @@ def test_native_filters_do_what_filters_in_python_do(case, metered, data):
         assert native.scores().tobytes() == staged.scores().tobytes()
         assert_array_equal(native.updates, staged.updates)
         assert_array_equal(native._applied, staged._applied)
-        assert_array_equal(native._broke, staged._broke)
+        assert_array_equal(native.at_limit, staged.at_limit)
         if metered:
             assert_array_equal(native.ledger.paid, staged.ledger.paid)
             assert_array_equal(native.ledger.bought, staged.ledger.bought)

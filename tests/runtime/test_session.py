@@ -54,6 +54,23 @@ def test_lazy_features_give_the_answer_of_all_features(plan, x, data, meter):
     assert answer.groups == log
 
 
+@settings(max_examples=80)
+@given(plans(), st.data(), st.sampled_from(["model", "realised"]), st.booleans())
+def test_a_truncated_model_ends_for_the_same_reason_everywhere(plan, data, meter, lazily):
+    """A model's own limit is its end, for batches and sessions alike; a budget below it is a reason of its own."""
+    limit = data.draw(budgets(plan).filter(lambda budget: budget is not None))
+    small = model_of(plan, meter=meter).truncate(limit)
+    budget = data.draw(budgets(plan))
+    for x in ROWS[:4]:
+        whole = small.answer(x[None], budget)
+        features = features_of(plan, []) if lazily else None
+        one = Session(small, features).predict(x, budget=budget)
+        many = at.BatchSession(small, [x] if lazily else x[None], features, budget=budget)
+        many.advance()
+        assert (one.reason, one.complete) == (whole.reason, whole.complete)
+        assert (many.reason, many.read().complete) == (whole.reason, whole.complete)
+
+
 @settings(max_examples=50)
 @given(plans(), rows)
 def test_requirements_come_first(plan, x):

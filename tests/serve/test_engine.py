@@ -49,6 +49,9 @@ def many_stages(n_stages=100, link="logistic"):
 def test_answers_are_the_models_own_bit_for_bit(plan, data, meter, seconds):
     model = model_of(plan, meter=meter)
     prices = [None, 0.0, *plan.stage_costs.tolist(), *(plan.stage_costs / 2).tolist()]
+    if (limit := data.draw(st.sampled_from(prices))) is not None:
+        model = model.truncate(limit)
+        plan = model.plan_
     engine = VirtualEngine(model, steady(max(plan.n_stages, 1), seconds), Adaptive(RESERVE), slo=SLO)
     arrivals = []
     for _ in range(data.draw(st.integers(1, 6))):

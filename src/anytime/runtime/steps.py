@@ -85,7 +85,9 @@ class Steps:
         self._began = self.clock()
         if self._published:
             partial = reason == "failed" or (self.snapshot.partial and reason in PARTIAL)
-            self.snapshot = self.snapshot.changed(elapsed=self.seconds, reason=reason, partial=partial)
+            self.snapshot = self.snapshot.changed(
+                elapsed=self.seconds, reason=reason, partial=partial, finished=self.walk.complete
+            )
         else:
             self._publish(reason)
         return reason
@@ -152,12 +154,12 @@ class Steps:
         lacking = walk.lacks_for(self.layout.plan.stops[s])
         if lacking and not walk.example.has_lost(lacking):
             if walk.paid + walk.price(lacking) > bounds.cap:
-                return "budget"
+                return self._out_of_money(bounds)
             return self._acquire(s, lacking, bounds, 0, for_gate=True)
         self._published = False
         walk.ask_again(bounds.cap)
         if walk.unasked:
-            return "budget"
+            return self._out_of_money(bounds)
         self._record("asked")
         return ""
 
@@ -177,7 +179,7 @@ class Steps:
         if not able:
             self.blocked = True
             return self._reason_of_lack
-        return bounds.interrupted(self.clock()) or self._decline(walk.done, "budget")
+        return bounds.interrupted(self.clock()) or self._decline(walk.done, "budget", bounds)
 
     def _forest_unit(self, s: int, bounds: Bounds) -> str:
         """As many stages of a plain forest as the features at hand allow, or the next group it needs."""
@@ -202,7 +204,7 @@ class Steps:
             self._advanced(seconds)
         if done == to:
             return ""
-        return bounds.interrupted(self.clock()) or self._decline(done, "budget")
+        return bounds.interrupted(self.clock()) or self._decline(done, "budget", bounds)
 
     def _stage_unit(self, s: int, bounds: Bounds) -> str:
         """One stage with its rules, or the features that its filter, the stage itself or its gate still needs."""
@@ -214,7 +216,7 @@ class Steps:
                 return self._acquire(s, lacking, bounds, 0)
             unpaid = walk.unpaid(entry)
             if self.layout.rule_groups(entry).size and walk.paid + walk.price(unpaid) > bounds.cap:
-                return self._decline(s, "budget")
+                return self._decline(s, "budget", bounds)
             for group in unpaid:
                 walk.buy(group)
                 self._record("paid", group=self.layout.names[group])
@@ -227,17 +229,17 @@ class Steps:
             if affordable and not walk.example.has_lost(lacking):
                 return self._acquire(s, lacking, bounds, evaluation, for_gate=True)
         # A gate that cannot be paid ends the run, but not before its stage, which can.
-        return self._do_stage(s, bounds) or ("budget" if walk.unasked else "")
+        return self._do_stage(s, bounds) or (self._out_of_money(bounds) if walk.unasked else "")
 
     def _do_stage(self, s: int, bounds: Bounds) -> str:
         pace, began = self.timings.stage(s, s + 1), self.clock()
         if bounds.due < np.inf and not self._has_time(s, bounds.due - began):
-            return self._decline(s, "deadline")
+            return self._decline(s, "deadline", bounds)
         self._published = False
         self.walk.do_stage(s, bounds.cap)
         if self.walk.done == s:
             self._unfinished = True
-            return self._decline(s, "budget")
+            return self._decline(s, "budget", bounds)
         seconds = self.clock() - began
         self.timings.observe(pace, seconds)
         self._advanced(seconds)
@@ -252,10 +254,14 @@ class Steps:
         self._advanced(0.0)
         return ""
 
-    def _decline(self, s: int, reason: str) -> str:
+    def _out_of_money(self, bounds: Bounds) -> str:
+        """Why a run ends whose next purchase does not fit: more money helps, unless the plan itself has a limit."""
+        return "complete" if self.walk.end_at(bounds.cap) else "budget"
+
+    def _decline(self, s: int, reason: str, bounds: Bounds) -> str:
         """A stage does not fit: end the run, or leave the stage out where that was asked for."""
         if not self.skip:
-            return reason
+            return self._out_of_money(bounds) if reason == "budget" else reason
         self.walk.skip(s)
         self._record("skip", note=reason)
         return ""
@@ -269,11 +275,11 @@ class Steps:
         layout, walk = self.layout, self.walk
         lacking = layout.missing(groups, walk.example.available)
         if walk.paid + walk.price(groups) + evaluation > bounds.cap:
-            return self._decline(s, "budget")
+            return self._decline(s, "budget", bounds)
         if failed := [g for g in lacking if layout.names[g] in walk.example.failures]:
             return self._give_up(s, failed[0], groups)
         if bounds.due < np.inf and self._expected(lacking) + self._stage_time(s) > bounds.due:
-            return self._decline(s, "deadline")  # features without the stage they are for would be money lost
+            return self._decline(s, "deadline", bounds)  # features without the stage they are for would be money lost
         for g in lacking:
             arrival = self._fetch(g, bounds)
             if arrival is Arrival.FAILED:

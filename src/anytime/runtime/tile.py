@@ -303,6 +303,7 @@ class Tile:
                 lacking = self._lacking(s, i, wanted[i], by_path)
                 if lacking and not self._can_pay(i, lacking, evaluation):
                     left_out.append(i)  # it stays where it is, and waits no more
+                    self.run.at_limit[i] = self.cap[i] == self.plan.limit_ticks
                 elif any(self.layout.names[g] in self.examples[i].failures for g in lacking):
                     left_out.append(i)
                     if not for_gate:

@@ -76,7 +76,7 @@ class Walk:
     @property
     def ended(self) -> bool:
         """Whether nothing is left to do."""
-        return self.done == self.layout.n_stages or bool(self.run.finished[0])
+        return self.done == self.layout.n_stages or bool(self.run.finished[0] or self.run.at_limit[0])
 
     @property
     def complete(self) -> bool:
@@ -227,6 +227,11 @@ class Walk:
         if self.layout.features is not None:
             self.run.absent = self.example.lost()
 
+    def end_at(self, cap: int) -> bool:
+        """The next thing costs more than ``cap``; whether that is the plan's own limit, and so the end for good."""
+        self.run.at_limit[0] = cap == self.plan.limit_ticks
+        return bool(self.run.at_limit[0])
+
     def pass_over(self, to: int) -> None:
         """Go past stages whose filter keeps the example out."""
         self.run.done[0] = to
@@ -236,6 +241,7 @@ class Walk:
         self.skipped = (*self.skipped, s)
         self.run.pass_by(_ROW, s, s + 1)
         self.run.incomplete |= failed
+        self.run.at_limit[0] = False  # a later stage may fit
 
     def give(self, outcomes: Mapping[int, Any]) -> None:
         """Take features by group. The walk begins again, so that stages left out for want of them come back.

@@ -98,7 +98,9 @@ class Cohort:
         behind = done < limit
         if behind.any():  # a gate has released them, or they have no money left
             self.until[behind] = done[behind]
-            self._note(behind & ~self.progress.finished, "budget")
+            # for who has reached the plan's own limit it is complete
+            short = self._caps < self.progress.plan.limit_ticks
+            self._note(behind & ~self.progress.finished & short, "budget")
         if self.stepwise:
             self._let_sure_rows_leave()
         if isinstance(self.progress, Run):
