@@ -29,7 +29,7 @@ class Part(NamedTuple):
         return isinstance(self.X[0], np.ndarray)
 
     def development(self) -> Part:
-        """Every fifth training sequence to judge by, the others to learn from; test sequences are not used."""
+        """Every fifth training sequence to judge by, the others to learn from."""
         learn, judge = (
             [i for i in range(len(self.X)) if (i % 5 == 0) == held_out] for held_out in (False, True)
         )
@@ -112,6 +112,13 @@ def parts(data: Path) -> Iterator[tuple[str, Callable[[], Part]]]:
             yield f"letters {setting} {fold}", lambda s=setting, f=fold: _letters(data / "ocr-letters", s, f)
 
 
+def development_parts(data: Path) -> Iterator[tuple[str, Callable[[], Part]]]:
+    """Name of each kind of sequences, and what loads those on which settings are chosen: none is of a test."""
+    yield "letters", lambda: _letters(data / "ocr-letters", "small", 0).development()
+    yield "ud-ewt", lambda: _ewt(data / "ud-ewt", "dev")
+    yield "conll2000", lambda: _conll(data / "conll2000").development()
+
+
 def _conll(folder: Path) -> Part:
     train, test = (_words(folder / f"{name}.txt.xz") for name in ("train", "test"))
     X, X_test = ([chunk_features(s) for s in sentences] for sentences in (train, test))
@@ -119,9 +126,9 @@ def _conll(folder: Path) -> Part:
     return Part(X, y, X_test, y_test, "chunk_f1")
 
 
-def _ewt(folder: Path) -> Part:
+def _ewt(folder: Path, judged_on: str = "test") -> Part:
     train, test = (
-        _words(folder / f"{name}.tsv.xz", lambda line: line[:1].isdigit()) for name in ("train", "test")
+        _words(folder / f"{name}.tsv.xz", lambda line: line[:1].isdigit()) for name in ("train", judged_on)
     )
     X, X_test = ([tag_features(s) for s in sentences] for sentences in (train, test))
     y, y_test = ([[t[3] for t in s] for s in sentences] for sentences in (train, test))

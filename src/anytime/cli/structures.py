@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,27 +44,30 @@ def predict_structures(
     **budgets: float | None,
 ) -> None:
     """Label pictures of a file or folder into a folder of label maps, or structures of JSON lines into such lines."""
-    if model._what == "picture":
-        _predict_pictures(model, data, output, deadline, proba, with_cost, **budgets)
-    else:
-        _predict_lines(model, data, output, deadline, proba, with_cost, **budgets)
+    asked = _Asked(data, output, deadline, proba, with_cost, budgets)
+    (_predict_pictures if model._what == "picture" else _predict_lines)(model, asked)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is to be labelled, what is wanted of the answers, and within which bounds."""
+
+    data: Path
+    output: Path | None
+    deadline: float | None
+    proba: bool
+    with_cost: bool
+    budgets: dict[str, float | None]
 
 
 # ---------------------------------------------------------------------- pictures
 
 
-def _predict_pictures(
-    model: Any,
-    data: Path,
-    output: Path | None,
-    deadline: float | None,
-    proba: bool,
-    with_cost: bool,
-    **budgets: float | None,
-) -> None:
+def _predict_pictures(model: Any, asked: _Asked) -> None:
     from anytime.structured.picture_files import label_png, opened_picture
 
-    if proba:
+    data, output = asked.data, asked.output
+    if asked.proba:
         raise UsageError(
             "--proba is for tables and JSON lines; probabilities of pixels are given by predict_proba"
         )
@@ -74,7 +78,10 @@ def _predict_pictures(
     if not files:
         raise CliError(f"{data} has no files: give a picture or a folder of pictures")
     output.mkdir(parents=True, exist_ok=True)
-    classes, ends = model.classes_.tolist(), None if deadline is None else time.monotonic() + deadline
+    classes, ends = (
+        model.classes_.tolist(),
+        None if asked.deadline is None else time.monotonic() + asked.deadline,
+    )
     lines = []
     for k, file in enumerate(track(files, "labelling pictures")):
         try:
@@ -82,13 +89,13 @@ def _predict_pictures(
         except ValueError as error:
             raise CliError(str(error)) from None
         left = None if ends is None else max(0.0, (ends - time.monotonic()) / (len(files) - k))
-        answer: Answer = model.answer([picture], deadline=left, **budgets)
+        answer: Answer = model.answer([picture], deadline=left, **asked.budgets)
         codes = answer.scores.like(answer.scores.values.argmax(axis=1)).parts()[0]
         (output / f"{file.stem}.png").write_bytes(label_png(codes, classes))
         lines.append(
             (file.name, float(answer.cost[0]), int(answer.stage[0] if answer.stage.ndim else answer.stage))
         )
-    if with_cost:
+    if asked.with_cost:
         print("picture,cost,stage")
         for name, cost, stage in lines:
             print(f"{name},{cost:g},{stage}")
@@ -102,37 +109,30 @@ def _predict_pictures(
 # ---------------------------------------------------------------------- lines of JSON
 
 
-def _predict_lines(
-    model: Any,
-    data: Path,
-    output: Path | None,
-    deadline: float | None,
-    proba: bool,
-    with_cost: bool,
-    **budgets: float | None,
-) -> None:
+def _predict_lines(model: Any, asked: _Asked) -> None:
+    data = asked.data
     examples = [_example(model, line, f"{data}, line {number}") for number, line in _lines(data)]
     if not examples:
         raise CliError(f"{data} has no lines: give one {model._what} per line, as JSON")
     try:
-        answer: Answer = model.answer(examples, deadline=deadline, **budgets)
+        answer: Answer = model.answer(examples, deadline=asked.deadline, **asked.budgets)
     except ValueError as error:
         raise CliError(f"{data}: {error}") from None
     out = []
     for i, labels in enumerate(answer.prediction):
         told: dict[str, Any] = {"labels": labels.tolist()}
-        if proba:
+        if asked.proba:
             told["classes"], told["probabilities"] = model.classes_.tolist(), answer.probabilities[i].tolist()
-        if with_cost:
+        if asked.with_cost:
             told["cost"], told["stage"] = float(answer.cost[i]), int(answer.stage[i])
         out.append(json.dumps(told, ensure_ascii=False))
     text = "\n".join(out) + "\n"
-    if output is None:
+    if asked.output is None:
         sys.stdout.write(text)
         return
-    output.write_text(text, encoding="utf-8")
+    asked.output.write_text(text, encoding="utf-8")
     mean = amount(float(answer.cost.mean()), model.costs_.unit)
-    note(f"wrote {output}: {len(out)} {model._what}s, mean cost {mean}")
+    note(f"wrote {asked.output}: {len(out)} {model._what}s, mean cost {mean}")
 
 
 def _lines(data: Path) -> list[tuple[int, str]]:

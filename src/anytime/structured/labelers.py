@@ -20,9 +20,10 @@ from anytime.ragged import elements_of
 from anytime.structured.block import EntropySelector
 from anytime.structured.learners import LinearUpdateLearner, TreeUpdateLearner, UpdateLearner
 from anytime.structured.model import ElementLabels, StructuredModel, read_labels, train_structured
+from anytime.structured.rules import StructuredRules, StructuredStep
 from anytime.structured.structures import Array, ElementTable, Structures
 from anytime.structured.tokens import FeatureReader
-from anytime.structured.trainer import StructuredRules, StructuredStep, StructuredTrainer
+from anytime.structured.trainer import StructuredTrainer
 from anytime.trees.clock import Clock
 
 __all__ = ["ElementLabeler"]

@@ -21,8 +21,9 @@ from anytime.ragged import Ragged
 from anytime.rows import Rows
 from anytime.structured.block import EntropySelector, StructuredBlock
 from anytime.structured.learners import UpdateLearner
+from anytime.structured.rules import StructuredRules, StructuredStep
 from anytime.structured.structures import Array, Structures
-from anytime.structured.trainer import StructuredRules, StructuredStep, StructuredTrainer
+from anytime.structured.trainer import StructuredTrainer
 from anytime.trees.clock import Clock
 
 __all__ = ["ElementLabels", "StructuredModel", "class_weights", "read_labels", "train_structured"]

@@ -24,11 +24,11 @@ from anytime.structured.descriptors import DESCRIPTORS, GRID_STEP, LENGTHS, Soft
 from anytime.structured.learners import BoostedTreesLearner
 from anytime.structured.model import ElementLabels, StructuredModel, class_weights, train_structured
 from anytime.structured.pictures import read_label_maps, read_pictures
+from anytime.structured.rules import StructuredRules
 from anytime.structured.scene_hurry import pictures_in_time
 from anytime.structured.scene_profile import measured_prices
 from anytime.structured.scene_run import parse_together
 from anytime.structured.scenes import Scene, SceneFeatures, Scenes
-from anytime.structured.trainer import StructuredRules
 from anytime.trees.clock import Clock
 
 __all__ = ["SceneParser"]
