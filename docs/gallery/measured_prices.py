@@ -25,7 +25,6 @@ model = at.SpeedBoostClassifier(
     n_estimators=20,
     learning_rate=0.3,
     max_leaf_nodes=8,
-    max_bins=15,
     min_samples_leaf=5,
     l2_regularization=0.1,
     random_state=0,

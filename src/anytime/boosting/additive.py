@@ -36,7 +36,9 @@ class _AdditiveSpeedBoost(BoostedModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BoostedModel._parameter_constraints,
-        **shared("n_estimators", "n_iter_no_change", "warm_start"),
+        **shared(
+            "n_estimators", "max_depth", "max_bins", "validation_fraction", "n_iter_no_change", "warm_start"
+        ),
         "method": [StrOptions(set(METHODS))],
         "learners": [list, tuple, None],
         "cost_aware": ["boolean"],
@@ -227,7 +229,9 @@ class AdditiveSpeedBoostClassifier(ClassifierFace, _AdditiveSpeedBoost):
     warm_start : bool, default=False
         Whether ``fit`` goes on from the fitted model. On the same rows, when ``n_estimators`` has grown. A model from a file or
         a pickle begins anew.
-    costs, class_weight, max_depth, min_samples_leaf, l2_regularization, n_iter_no_change, max_bins, categorical_features
+    max_depth, max_bins
+        As in :class:`GradientBoostingClassifier`.
+    costs, class_weight, min_samples_leaf, l2_regularization, n_iter_no_change, categorical_features
         As in :class:`SpeedBoostClassifier`.
     budget, meter, random_state, n_jobs, verbose
         As in :class:`SpeedBoostClassifier`.

@@ -98,13 +98,14 @@ class BoostedModel(ColumnModel):
     class_weight: Any  # of classifiers
     time_budget: float | None
     min_samples_leaf: int
+    # parameters of most; what they are where they are none
+    max_bins: int = 255
+    validation_fraction: float | None = 0.2
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "loss": [str, Loss],
-        **shared(
-            "costs", "learning_rate", "max_leaf_nodes", "max_depth", "min_samples_leaf", "l2_regularization"
-        ),
-        **shared("max_bins", "categorical_features", "validation_fraction", "evaluation_cost", "time_budget"),
+        **shared("costs", "learning_rate", "max_leaf_nodes", "min_samples_leaf", "l2_regularization"),
+        **shared("categorical_features", "evaluation_cost", "time_budget"),
         **shared("class_weight", "budget", "meter", "random_state", "n_jobs", "verbose"),
     }
 

@@ -64,7 +64,9 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
         are too few.
     evaluation_cost : float, default=0.0
         Price of evaluating one stage, features apart, in the unit of ``costs``. Here per tree of a layer.
-    costs, max_bins, categorical_features, time_budget, budget, meter, random_state, n_jobs, verbose
+    max_bins
+        As in :class:`GradientBoostingClassifier`.
+    costs, categorical_features, time_budget, budget, meter, random_state, n_jobs, verbose
         As in :class:`SpeedBoostClassifier`.
 
     Attributes
@@ -93,7 +95,7 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
         "detection_rate": [Interval(Real, 0, 1, closed="right")],
         "false_positive_rate": [Interval(Real, 0, 1, closed="neither")],
         "two_sided": ["boolean"],
-        **shared("max_stages", "n_estimators"),
+        **shared("max_stages", "n_estimators", "max_depth", "max_bins", "validation_fraction"),
     }
 
     def __init__(

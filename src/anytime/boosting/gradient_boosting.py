@@ -23,7 +23,9 @@ class _GradientBoosting(BoostedModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BoostedModel._parameter_constraints,
-        **shared("n_estimators", "cost_penalty", "warm_start"),
+        **shared(
+            "n_estimators", "max_depth", "max_bins", "validation_fraction", "cost_penalty", "warm_start"
+        ),
         "n_iter_no_change": [*shared("n_iter_no_change")["n_iter_no_change"], None],
     }
 
@@ -143,6 +145,8 @@ class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
     ----------
     n_estimators : int, default=100
         Number of trees or learners in the ensemble. Here rounds, of one tree per class.
+    max_depth : int or None, default=None
+        The most splits from root to leaf. None: no limit.
     min_samples_leaf : int, default=20
         The fewest training rows in a leaf.
     l2_regularization : float, default=0.0
@@ -155,6 +159,8 @@ class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
         Share of the training rows held out to decide on. None: none are. The model ends with the round of least loss there.
     n_iter_no_change : int or None, default=20
         Rounds without gain on the validation rows after which training ends. None: never before ``n_estimators``.
+    max_bins : int, default=255
+        The most bins per column; missing values have one of their own.
     evaluation_cost : float, default=0.0
         Price of evaluating one stage, features apart, in the unit of ``costs``. Here per tree: a round has one per class.
     time_budget : float, default=None
@@ -162,7 +168,7 @@ class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
     warm_start : bool, default=False
         Whether ``fit`` goes on from the fitted model. On the same table, up to ``n_estimators`` rounds in all; also after
         ``anytime.load``.
-    costs, class_weight, learning_rate, max_leaf_nodes, max_depth, max_bins, categorical_features, budget, meter, random_state
+    costs, class_weight, learning_rate, max_leaf_nodes, categorical_features, budget, meter, random_state
         As in :class:`SpeedBoostClassifier`.
     n_jobs, verbose
         As in :class:`SpeedBoostClassifier`.

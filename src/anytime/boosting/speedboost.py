@@ -37,13 +37,10 @@ class _SpeedBoost(BoostedModel):
         n_estimators: int = 300,
         learning_rate: float = 0.1,
         max_leaf_nodes: int | None = 31,
-        max_depth: int | None = None,
         min_samples_leaf: int = 20,
         l2_regularization: float = 1.0,
         max_stages: int = 24,
-        validation_fraction: float | None = 0.2,
         n_iter_no_change: int = 20,
-        max_bins: int = 255,
         categorical_features: Any = "from_dtype",
         evaluation_cost: float = 0.0,
         time_budget: float | None = None,
@@ -59,7 +56,6 @@ class _SpeedBoost(BoostedModel):
     def _learn(self, training: Training) -> None:
         grower = TreeGrower(
             max_leaf_nodes=self.max_leaf_nodes,
-            max_depth=self.max_depth,
             min_samples_leaf=self._least_rows(training),
             l2_regularization=self.l2_regularization,
             n_threads=self._threads(),
@@ -154,7 +150,8 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
 
     Groups of features are bought one after the other, in an order chosen on held-out rows by loss per price. After a purchase, a
     boosted model of full strength on everything bought so far *replaces* the answer. So one model is about as good at each
-    budget as a model trained for that budget alone, early and late.
+    budget as a model trained for that budget alone, early and late. A fifth of the rows is held out to decide on, or each row in
+    turn where rows are few; the models then learn from all rows what was decided.
 
     Parameters
     ----------
@@ -171,21 +168,14 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
         Factor by which each learner's step is shrunk.
     max_leaf_nodes : int or None, default=31
         The most leaves of a tree. None: no limit.
-    max_depth : int or None, default=None
-        The most splits from root to leaf. None: no limit.
     min_samples_leaf : int, default=20
         The fewest training rows in a leaf. In small tables a twentieth of the rows, where that is less.
     l2_regularization : float, default=1.0
         Half of it times the squared weights, or values of leaves, is added to the loss.
     max_stages : int, default=24
         The most stages that the plan may have. With more purchases than that, stages are spaced evenly on the logarithm of cost.
-    validation_fraction : float or None, default=0.2
-        Share of the training rows held out to decide on. None: none are. The models then learn from all rows what was decided on
-        these; where rows are few, all take their turn in being held out.
     n_iter_no_change : int, default=20
         Rounds without gain on the validation rows after which training ends.
-    max_bins : int, default=255
-        The most bins per column; missing values have one of their own.
     categorical_features : "from_dtype", list of columns or None, default="from_dtype"
         Columns that hold categories. "from_dtype": those of a table that are no numbers. In an array, name those, which hold
         whole numbers from 0 on.
@@ -236,9 +226,9 @@ class SpeedBoostRegressor(RegressorFace, _SpeedBoost):
     ----------
     loss : {"auto", "squared", "absolute", "huber", "quantile", "poisson"} or Loss, default="auto"
         "auto": squared.
-    costs, n_estimators, learning_rate, max_leaf_nodes, max_depth, min_samples_leaf, l2_regularization, max_stages
+    costs, n_estimators, learning_rate, max_leaf_nodes, min_samples_leaf, l2_regularization, max_stages, n_iter_no_change
         As in :class:`SpeedBoostClassifier`.
-    validation_fraction, n_iter_no_change, max_bins, categorical_features, evaluation_cost, time_budget, budget, meter
+    categorical_features, evaluation_cost, time_budget, budget, meter
         As in :class:`SpeedBoostClassifier`.
     warm_start, random_state, n_jobs, verbose
         As in :class:`SpeedBoostClassifier`.
@@ -268,9 +258,9 @@ class SpeedBoostRanker(BoostedRanker, _SpeedBoost):
     ----------
     loss : {"auto", "lambdarank", "pairwise_logistic", "pairwise_hinge", "squared"} or Loss, default="auto"
         "auto": lambdarank. "squared": regression on the grades.
-    costs, n_estimators, learning_rate, max_leaf_nodes, max_depth, min_samples_leaf, l2_regularization, max_stages
+    costs, n_estimators, learning_rate, max_leaf_nodes, min_samples_leaf, l2_regularization, max_stages, n_iter_no_change
         As in :class:`SpeedBoostClassifier`.
-    validation_fraction, n_iter_no_change, max_bins, categorical_features, evaluation_cost, time_budget, budget, meter
+    categorical_features, evaluation_cost, time_budget, budget, meter
         As in :class:`SpeedBoostClassifier`.
     warm_start, random_state, n_jobs, verbose
         As in :class:`SpeedBoostClassifier`.

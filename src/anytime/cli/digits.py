@@ -20,7 +20,6 @@ _TREES: dict[str, Any] = {
     "max_leaf_nodes": 8,
     "min_samples_leaf": 5,
     "l2_regularization": 0.1,
-    "max_bins": 15,
 }
 
 
