@@ -69,11 +69,11 @@ def sequential_loop(
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_one_worker_equals_the_sequential_loop(seed: int, tmp_path: Path) -> None:
     """B-P25: the same pool as the plain loop, and the same again; another seed gives another."""
-    search = grown(tmp_path / "a", 12, random_state=seed)
-    expected = sequential_loop(12, seed, search.tolerance, tmp_path / "loop")
+    search = grown(tmp_path / "a", 9, random_state=seed)
+    expected = sequential_loop(9, seed, search.tolerance, tmp_path / "loop")
     assert [(m.number, m.parent, m.cost, m.error) for m in search.models] == expected
-    assert pool_of(grown(tmp_path / "b", 12, random_state=seed)) == pool_of(search)
-    assert pool_of(grown(tmp_path / "c", 12, random_state=seed + 1)) != pool_of(search)
+    assert pool_of(grown(tmp_path / "b", 9, random_state=seed)) == pool_of(search)
+    assert pool_of(grown(tmp_path / "c", 9, random_state=seed + 1)) != pool_of(search)
 
 
 def test_parents_are_not_all_the_seed(tmp_path: Path) -> None:
@@ -86,10 +86,10 @@ def test_parents_are_not_all_the_seed(tmp_path: Path) -> None:
 def test_no_model_above_the_cost_limit_is_grown(rule: str, tmp_path: Path) -> None:
     """B-P24 within a search, with its negative control."""
     limit = 6.0
-    search = grown(tmp_path / "limited", 15, sampling=rule, cost_limit=limit)
+    search = grown(tmp_path / "limited", 10, sampling=rule, cost_limit=limit)
     costs = {model.number: model.cost for model in search.models}
     assert all(costs[model.parent] <= limit for model in search.models if model.parent is not None)
-    free = grown(tmp_path / "free", 15, sampling=rule)
+    free = grown(tmp_path / "free", 10, sampling=rule)
     costs = {model.number: model.cost for model in free.models}
     assert any(costs[model.parent] > limit for model in free.models if model.parent is not None)
 

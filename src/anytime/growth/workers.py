@@ -291,7 +291,7 @@ def visible_gpus() -> list[str]:
         listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
-    return [str(k) for k, line in enumerate(listed.stdout.splitlines()) if line.startswith("GPU ")]
+    return [line.split(":")[0].split()[1] for line in listed.stdout.splitlines() if line.startswith("GPU ")]
 
 
 # ---------------------------------------------------------------------- Ray
