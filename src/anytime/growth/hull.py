@@ -37,13 +37,13 @@ def lower_hull(costs: ArrayLike, errors: ArrayLike) -> Indices:
     array([0, 1, 3])
     """
     c, e = _points(costs, errors)
+    order = np.lexsort((np.arange(c.size), e, c))  # by cost, then error, then index
+    best_before = np.append(np.inf, np.minimum.accumulate(e[order])[:-1])
     hull: list[int] = []
-    for i in np.lexsort((np.arange(c.size), e, c)):  # monotone chain: by cost, then error, then index
-        if hull and e[i] >= e[hull[-1]]:
-            continue  # a cheaper model is as good
+    for i in order[e[order] < best_before].tolist():  # monotone chain over models that no cheaper one equals
         while len(hull) > 1 and not _turns_left(c, e, hull[-2], hull[-1], i):
             hull.pop()
-        hull.append(int(i))
+        hull.append(i)
     return np.array(hull, dtype=np.intp)
 
 
@@ -69,13 +69,15 @@ def hull_band(costs: ArrayLike, errors: ArrayLike, tolerance: float = 0.0) -> In
     if not tolerance >= 0:
         raise ValueError(f"tolerance must be at least 0, not {tolerance}")
     c, e = _points(costs, errors)
-    inside = np.zeros(c.size, dtype=bool)
-    if tolerance > 0:
-        inside[np.unique(np.column_stack([c, e]), axis=0, return_index=True)[1]] = True  # the first of equals
-        inside &= e <= (1 + tolerance) * hull_values(c, e, c)
-    inside[lower_hull(c, e)] = True
-    members = np.flatnonzero(inside)
-    return members[np.lexsort((members, c[members], e[members]))]
+    hull = lower_hull(c, e)
+    if tolerance == 0:
+        return hull[::-1]
+    members = np.flatnonzero(e <= (1 + tolerance) * np.interp(c, c[hull], e[hull]))
+    members = np.union1d(members, hull)  # where rounding has left one out
+    order: Indices = members[np.lexsort((members, c[members], e[members]))]
+    equal = (np.diff(c[order]) == 0) & (np.diff(e[order]) == 0)
+    first: Indices = order[np.append(True, ~equal)]
+    return first
 
 
 def error_at(costs: ArrayLike, errors: ArrayLike, at: ArrayLike) -> Any:
