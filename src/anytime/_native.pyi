@@ -837,6 +837,20 @@ def atom_borders(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]] | None:
     """Pairs of atoms with pixels side by side, the smaller number first, increasing; and how many."""
 
+def atom_cells(
+    atom: NDArray[np.int32],
+    n_atoms: int,
+    rows: int,
+    columns: int,
+    *,
+    deadline: float = ...,
+    stop: _Stop | None = None,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]] | None:
+    """Pairs of a cell of a grid over the picture and an atom, increasing; and how many pixels that has there.
+
+    Every second pixel of every second row is counted.
+    """
+
 def atom_points(
     atom: NDArray[np.int32], n_atoms: int, *, deadline: float = ..., stop: _Stop | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:

@@ -52,6 +52,19 @@ nb::object made(std::initializer_list<size_t> shape, double deadline, nb::object
   return done ? array : nb::none();
 }
 
+// Pairs and how often each occurs, found by `work` under a watch; None: stopped.
+template <class Work>
+nb::object counted_pairs(double deadline, nb::object stop, Work&& work) {
+  std::optional<Borders> found;
+  const bool done = watched(deadline, stop, [&](const Watch& watch) {
+    found = work(watch);
+    return found.has_value();
+  });
+  if (!done) return nb::none();
+  return nb::make_tuple(array_of<int32_t>(found->first), array_of<int32_t>(found->second),
+                        array_of<int64_t>(found->length));
+}
+
 void bind_segments(nb::module_& m) {
   m.def(
       "segment",
@@ -94,17 +107,25 @@ void bind_segments(nb::module_& m) {
       "atom_borders",
       [](Matrix<const int32_t> atom, int64_t n_atoms, double deadline, nb::object stop) -> nb::object {
         check_atoms(atom, n_atoms);
-        std::optional<Borders> found;
-        const bool done = watched(deadline, stop, [&](const Watch& watch) {
-          found = borders({atom.data(), atom.size()}, n_atoms, rows_of(atom.shape(1)), watch);
-          return found.has_value();
+        return counted_pairs(deadline, stop, [&](const Watch& watch) {
+          return borders({atom.data(), atom.size()}, n_atoms, rows_of(atom.shape(1)), watch);
         });
-        if (!done) return nb::none();
-        return nb::make_tuple(array_of<int32_t>(found->first), array_of<int32_t>(found->second),
-                              array_of<int64_t>(found->length));
       },
       "atom"_a.noconvert(), "n_atoms"_a, ANYTIME_UNTIL,
       "Pairs of atoms with pixels side by side, and how many.");
+  m.def(
+      "atom_cells",
+      [](Matrix<const int32_t> atom, int64_t n_atoms, int64_t rows, int64_t columns, double deadline,
+         nb::object stop) -> nb::object {
+        check_atoms(atom, n_atoms);
+        if (rows < 1 || columns < 1 || rows > kMostPixels / columns)
+          throw std::invalid_argument("a grid has at least one cell and at most 2**28");
+        return counted_pairs(deadline, stop, [&](const Watch& watch) {
+          return atoms_of_cells({atom.data(), atom.size()}, rows_of(atom.shape(1)), rows, columns, watch);
+        });
+      },
+      "atom"_a.noconvert(), "n_atoms"_a, "rows"_a, "columns"_a, ANYTIME_UNTIL,
+      "Pairs of a cell of a grid over the picture and an atom in it, and how many pixels that has there.");
   m.def(
       "atom_points",
       [](Matrix<const int32_t> atom, int64_t n_atoms, double deadline, nb::object stop) -> nb::object {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "scene_memory.hpp"
 #include "wide.hpp"
 
 namespace anytime {
@@ -35,7 +36,7 @@ bool blur(const float* plane, int64_t height, int64_t width, double sigma, Pacer
     sum += k == 0 ? value : 2.0 * value;
   }
   for (float& value : kernel) value = static_cast<float>(value / sum);
-  std::vector<float> across(static_cast<size_t>(height * width));
+  const auto across = unfilled<float>(static_cast<size_t>(height * width));
   std::vector<float> padded(static_cast<size_t>(width + 2 * radius));
   const int64_t work = width * (radius + 1);
   for (int64_t y = 0; y < height; ++y) {
@@ -44,16 +45,16 @@ bool blur(const float* plane, int64_t height, int64_t width, double sigma, Pacer
     std::fill_n(padded.begin(), radius, row[0]);
     std::copy_n(row, width, padded.begin() + radius);
     std::fill_n(padded.end() - radius, radius, row[width - 1]);
-    blur_across(padded.data() + radius, width, kernel.data(), radius, across.data() + y * width);
+    blur_across(padded.data() + radius, width, kernel.data(), radius, across.get() + y * width);
   }
   for (int64_t y = 0; y < height; ++y) {
     if (pacer.expired_after(work)) return false;
     float* to = out + y * width;
-    const float* row = across.data() + y * width;
+    const float* row = across.get() + y * width;
     for (int64_t x = 0; x < width; ++x) to[x] = kernel[0] * row[x];
     for (int64_t k = 1; k <= radius; ++k) {
-      add_rows(across.data() + std::max<int64_t>(y - k, 0) * width,
-               across.data() + std::min<int64_t>(y + k, height - 1) * width, width,
+      add_rows(across.get() + std::max<int64_t>(y - k, 0) * width,
+               across.get() + std::min<int64_t>(y + k, height - 1) * width, width,
                kernel[static_cast<size_t>(k)], to);
     }
   }

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <memory>
 #include <utility>
 
 #include "scene_blur.hpp"
+#include "scene_memory.hpp"
 
 namespace anytime {
 namespace {
@@ -19,6 +19,19 @@ constexpr size_t kWeights = 65536;  // more than 255 sqrt(3) kSteps
 struct Edge {
   int32_t a, b;
   float weight;
+};
+
+// Pairs of regions, lightest first.
+struct RegionEdges {
+  std::vector<Edge> edge;
+
+  template <class Use>
+  bool each(Use&& use) const noexcept {
+    for (const Edge& e : edge) {
+      if (!use(e.a, e.b, e.weight)) return false;
+    }
+    return true;
+  }
 };
 
 // Sums of the colours of regions.
@@ -49,39 +62,47 @@ class Colours {
 
 class Components {
  public:
-  Components(std::vector<int64_t> pixels, double scale)
-      : parent_(pixels.size()),
-        pixels_(std::move(pixels)),
-        limit_(parent_.size()),
-        scale_(static_cast<float>(scale)) {
-    for (size_t i = 0; i < parent_.size(); ++i) {
+  Components(size_t n, double scale)
+      : parent_(unfilled<int32_t>(n)),
+        pixels_(unfilled<int32_t>(n)),
+        limit_(unfilled<float>(n)),
+        n_(n),
+        scale_(static_cast<float>(scale)) {}
+
+  // Every node becomes a component, of so many pixels; none given: of one. False: stopped.
+  bool start(std::span<const int64_t> pixels, Pacer& pacer) noexcept {
+    for (size_t i = 0; i < n_; ++i) {
+      if (pacer.expired_after(1)) return false;
       parent_[i] = static_cast<int32_t>(i);
+      pixels_[i] = pixels.empty() ? 1 : static_cast<int32_t>(pixels[i]);
       limit_[i] = room(i);
     }
+    return true;
   }
-
   int32_t find(int32_t i) noexcept {
     while (parent_[at(i)] != i) i = parent_[at(i)] = parent_[at(parent_[at(i)])];
     return i;
   }
   // Joins along edges, which come lightest first, that are no heavier than either side allows.
-  bool join_alike(std::span<const Edge> edges, Pacer& pacer) noexcept {
-    for (const Edge& edge : edges) {
+  template <class Edges>
+  bool join_alike(const Edges& edges, Pacer& pacer) noexcept {
+    return edges.each([&](int32_t first, int32_t second, float weight) noexcept {
       if (pacer.expired_after(1)) return false;
-      const int32_t a = find(edge.a), b = find(edge.b);
-      if (a == b || edge.weight > limit_[at(a)] || edge.weight > limit_[at(b)]) continue;
+      const int32_t a = find(first), b = find(second);
+      if (a == b || weight > limit_[at(a)] || weight > limit_[at(b)]) return true;
       const size_t root = at(join(a, b));
-      limit_[root] = edge.weight + room(root);
-    }
-    return true;
+      limit_[root] = weight + room(root);
+      return true;
+    });
   }
-  bool join_small(std::span<const Edge> edges, int64_t least, Pacer& pacer) noexcept {
-    for (const Edge& edge : edges) {
+  template <class Edges>
+  bool join_small(const Edges& edges, int64_t least, Pacer& pacer) noexcept {
+    return edges.each([&](int32_t first, int32_t second, float) noexcept {
       if (pacer.expired_after(1)) return false;
-      const int32_t a = find(edge.a), b = find(edge.b);
+      const int32_t a = find(first), b = find(second);
       if (a != b && std::min(pixels_[at(a)], pixels_[at(b)]) < least) join(a, b);
-    }
-    return true;
+      return true;
+    });
   }
 
  private:
@@ -95,23 +116,38 @@ class Components {
     return a;
   }
 
-  std::vector<int32_t> parent_;
-  std::vector<int64_t> pixels_;
-  std::vector<float> limit_;
+  PictureArray<int32_t> parent_, pixels_;
+  PictureArray<float> limit_;
+  size_t n_;
   float scale_;
 };
 
-// Edges in memory that is not cleared first: for a picture that takes as long as sorting them.
-struct Edges {
-  std::unique_ptr<Edge[]> edge;
-  size_t count = 0;
+// Pairs of neighbouring pixels among eight, lightest first; of equal weights, in the order of pixels.
+struct PixelEdges {
+  static constexpr int64_t kAcross[4] = {1, 0, 1, 1}, kDown[4] = {0, 1, 1, -1};
 
-  std::span<const Edge> all() const noexcept { return {edge.get(), count}; }
+  PictureArray<uint32_t> edge;  // 4 * pixel + which of its neighbours
+  std::vector<uint32_t> end;    // of the edges of each weight
+  int64_t width = 0;
+
+  template <class Use>
+  bool each(Use&& use) const noexcept {
+    int32_t step[4];
+    for (int k = 0; k < 4; ++k) step[k] = static_cast<int32_t>(kDown[k] * width + kAcross[k]);
+    size_t i = 0;
+    for (size_t w = 0; w < end.size(); ++w) {
+      const float weight = static_cast<float>(w) / kSteps;
+      for (; i < end[w]; ++i) {
+        const auto pixel = static_cast<int32_t>(edge[i] >> 2);
+        if (!use(pixel, pixel + step[edge[i] & 3], weight)) return false;
+      }
+    }
+    return true;
+  }
 };
 
-// All pairs of neighbours among eight, lightest first; of equal weights, in the order of pixels. Worth
-// nothing at the pacer's end.
-Edges sorted_edges(const std::vector<float>& colours, int64_t height, int64_t width, Pacer& pacer) {
+// Worth nothing at the pacer's end.
+PixelEdges sorted_edges(const float* colours, int64_t height, int64_t width, Pacer& pacer) {
   const size_t n = static_cast<size_t>(height * width);
   const auto weight = [&](size_t a, size_t b) noexcept {
     float sum = 0.0f;
@@ -121,30 +157,29 @@ Edges sorted_edges(const std::vector<float>& colours, int64_t height, int64_t wi
     }
     return static_cast<uint16_t>(std::sqrt(sum) * kSteps);
   };
-  constexpr int64_t kAcross[4] = {1, 0, 1, 1}, kDown[4] = {0, 1, 1, -1};
-  std::vector<uint16_t> weights(4 * n);
+  const auto weights = unfilled<uint16_t>(4 * n);
   std::vector<uint32_t> start(kWeights + 1, 0);
   const auto each = [&](auto&& use) {
     for (int64_t y = 0; y < height; ++y) {
       if (pacer.expired_after(8 * width)) return;
-      for (int k = 0; k < 4; ++k) {
-        if (y + kDown[k] < 0 || y + kDown[k] >= height) continue;
-        for (int64_t x = 0; x + kAcross[k] < width; ++x) {
+      for (size_t k = 0; k < 4; ++k) {
+        const int64_t across = PixelEdges::kAcross[k], down = PixelEdges::kDown[k];
+        if (y + down < 0 || y + down >= height) continue;
+        for (int64_t x = 0; x + across < width; ++x) {
           const size_t a = static_cast<size_t>(y * width + x);
-          use(a, static_cast<size_t>((y + kDown[k]) * width + x + kAcross[k]),
-              weights[4 * a + static_cast<size_t>(k)]);
+          use(a, static_cast<size_t>((y + down) * width + x + across), 4 * a + k);
         }
       }
     }
   };
-  each([&](size_t a, size_t b, uint16_t& w) { ++start[(w = weight(a, b)) + size_t{1}]; });
+  each([&](size_t a, size_t b, size_t edge) { ++start[(weights[edge] = weight(a, b)) + size_t{1}]; });
   if (pacer.expired()) return {};
   for (size_t w = 0; w < kWeights; ++w) start[w + 1] += start[w];
-  Edges edges{std::make_unique_for_overwrite<Edge[]>(start[kWeights]), start[kWeights]};
-  each([&](size_t a, size_t b, uint16_t& w) {
-    edges.edge[start[w]++] = {static_cast<int32_t>(a), static_cast<int32_t>(b),
-                              static_cast<float>(w) / kSteps};
-  });
+  PixelEdges edges{unfilled<uint32_t>(start[kWeights]), {}, width};
+  each(
+      [&](size_t, size_t, size_t edge) { edges.edge[start[weights[edge]]++] = static_cast<uint32_t>(edge); });
+  start.pop_back();  // each number is now the end of its edges
+  edges.end = std::move(start);
   return edges;
 }
 
@@ -170,27 +205,35 @@ bool sort_pairs(Pairs& pairs, size_t n, Pacer& pacer) {
   return true;
 }
 
-// The component of every node, numbered by their first nodes; none: stopped.
-std::vector<int32_t> joined(std::span<const Edge> edges, std::vector<int64_t> pixels, double scale,
+// The component of every node, numbered by their first nodes; none: stopped. `pixels`: of each node, none:
+// one.
+template <class Edges>
+std::vector<int32_t> joined(const Edges& edges, size_t n, std::span<const int64_t> pixels, double scale,
                             int64_t least, Pacer& pacer) {
-  const size_t n = pixels.size();
-  Components components(std::move(pixels), scale);
-  if (pacer.expired() || !components.join_alike(edges, pacer) || !components.join_small(edges, least, pacer))
+  Components components(n, scale);
+  if (pacer.expired() || !components.start(pixels, pacer) || !components.join_alike(edges, pacer) ||
+      !components.join_small(edges, least, pacer))
     return {};
-  std::vector<int32_t> name(n), number(n, -1);
+  const auto number = unfilled<int32_t>(n);
+  for (size_t i = 0; i < n; ++i) {
+    if (pacer.expired_after(1)) return {};
+    number[i] = -1;
+  }
+  std::vector<int32_t> name;
+  name.reserve(n);
   int32_t next = 0;
   for (size_t i = 0; i < n; ++i) {
     if (pacer.expired_after(1)) return {};
     int32_t& known = number[static_cast<size_t>(components.find(static_cast<int32_t>(i)))];
     if (known < 0) known = next++;
-    name[i] = known;
+    name.push_back(known);
   }
   return name;
 }
 
 // Pairs of regions that touch, by the distance of their mean colours. None, too, at the pacer's end.
-std::vector<Edge> edges_between(const Colours& means, const Borders& beside,
-                                const std::vector<int32_t>& region, Pacer& pacer) {
+RegionEdges edges_between(const Colours& means, const Borders& beside, const std::vector<int32_t>& region,
+                          Pacer& pacer) {
   Pairs pairs;
   for (size_t i = 0; i < beside.first.size(); ++i) {
     const int32_t a = region[static_cast<size_t>(beside.first[i])],
@@ -206,7 +249,23 @@ std::vector<Edge> edges_between(const Colours& means, const Borders& beside,
   }
   std::stable_sort(edges.begin(), edges.end(),
                    [](const Edge& a, const Edge& b) { return a.weight < b.weight; });
-  return edges;
+  return {std::move(edges)};
+}
+
+// How often each pair occurs, pairs increasing. Nothing: stopped before the end.
+std::optional<Borders> counted(Pairs pairs, int64_t n, Pacer& pacer) {
+  if (!sort_pairs(pairs, static_cast<size_t>(n), pacer)) return std::nullopt;
+  Borders out;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    if (pacer.expired_after(1)) return std::nullopt;
+    if (i == 0 || pairs[i] != pairs[i - 1]) {
+      out.first.push_back(pairs[i].first);
+      out.second.push_back(pairs[i].second);
+      out.length.push_back(0);
+    }
+    ++out.length.back();
+  }
+  return out;
 }
 
 }  // namespace
@@ -216,15 +275,17 @@ std::optional<Segments> segment(const uint8_t* rgb, int64_t height, int64_t widt
                                 const Watch& watch) {
   Pacer pacer(watch);
   const size_t n = static_cast<size_t>(height * width);
-  std::vector<float> colours(3 * n);
+  const auto colours = unfilled<float>(3 * n);
   for (size_t c = 0; c < 3; ++c) {
-    float* const plane = colours.data() + c * n;
-    for (size_t i = 0; i < n; ++i) plane[i] = rgb[3 * i + c];
+    float* const plane = colours.get() + c * n;
+    for (size_t i = 0; i < n; ++i) {
+      if (i % 1024 == 0 && pacer.expired_after(1024)) return std::nullopt;
+      plane[i] = rgb[3 * i + c];
+    }
     if (sigma > 0.0 && !blur(plane, height, width, sigma, pacer, plane)) return std::nullopt;
   }
   Segments out;
-  out.atom = joined(sorted_edges(colours, height, width, pacer).all(), std::vector<int64_t>(n, 1), scales[0],
-                    least[0], pacer);
+  out.atom = joined(sorted_edges(colours.get(), height, width, pacer), n, {}, scales[0], least[0], pacer);
   if (out.atom.empty()) return std::nullopt;
   out.n_atoms = *std::max_element(out.atom.begin(), out.atom.end()) + 1;
   const auto n_atoms = static_cast<size_t>(out.n_atoms);
@@ -241,8 +302,9 @@ std::optional<Segments> segment(const uint8_t* rgb, int64_t height, int64_t widt
     if (level > 0) {
       Colours means(static_cast<size_t>(out.count.back()));
       for (size_t a = 0; a < n_atoms; ++a) means.add(region[a], atoms.sum(a), atoms.pixels()[a]);
-      const std::vector<int32_t> next = joined(edges_between(means, *beside, region, pacer), means.pixels(),
-                                               scales[level], least[level], pacer);
+      const std::vector<int32_t> next =
+          joined(edges_between(means, *beside, region, pacer), means.pixels().size(), means.pixels(),
+                 scales[level], least[level], pacer);
       if (next.empty()) return std::nullopt;
       for (int32_t& name : region) name = next[static_cast<size_t>(name)];
     }
@@ -290,17 +352,22 @@ std::optional<Borders> borders(std::span<const int32_t> atom, int64_t n_atoms, i
     if ((i + 1) % width != 0) look(i, i + 1);
     if (i + width < n) look(i, i + width);
   }
-  if (!sort_pairs(pairs, static_cast<size_t>(n_atoms), pacer)) return std::nullopt;
-  Borders out;
-  for (size_t i = 0; i < pairs.size(); ++i) {
-    if (i == 0 || pairs[i] != pairs[i - 1]) {
-      out.first.push_back(pairs[i].first);
-      out.second.push_back(pairs[i].second);
-      out.length.push_back(0);
+  return counted(std::move(pairs), n_atoms, pacer);
+}
+
+std::optional<Borders> atoms_of_cells(std::span<const int32_t> atom, int64_t width, int64_t rows,
+                                      int64_t columns, const Watch& watch) {
+  const int64_t height = static_cast<int64_t>(atom.size()) / width;
+  Pacer pacer(watch);
+  Pairs pairs;
+  for (int64_t y = 0; y < height; y += 2) {
+    if (pacer.expired_after(width)) return std::nullopt;
+    for (int64_t x = 0; x < width; x += 2) {
+      pairs.emplace_back(static_cast<int32_t>(y * rows / height * columns + x * columns / width),
+                         atom[static_cast<size_t>(y * width + x)]);
     }
-    ++out.length.back();
   }
-  return out;
+  return counted(std::move(pairs), rows * columns, pacer);
 }
 
 }  // namespace anytime

@@ -42,4 +42,10 @@ struct Borders {
 std::optional<Borders> borders(std::span<const int32_t> atom, int64_t n_atoms, int64_t width,
                                const Watch& watch);
 
+// A grid of rows x columns cells over a picture: pairs of a cell and an atom that has pixels in it,
+// increasing, and how many; every second pixel of every second row is counted. Nothing: stopped before the
+// end.
+std::optional<Borders> atoms_of_cells(std::span<const int32_t> atom, int64_t width, int64_t rows,
+                                      int64_t columns, const Watch& watch);
+
 }  // namespace anytime

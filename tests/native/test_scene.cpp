@@ -112,7 +112,7 @@ void test_moments_borders_and_points_of_atoms() {
     const int32_t n_atoms = *std::max_element(atom.begin(), atom.end()) + 1;
     std::vector<double> sums(at(n_atoms * kMoments));
     CHECK(moments(atom, size.width, kNobody, sums));
-    std::map<std::pair<int32_t, int32_t>, int64_t> beside;
+    std::map<std::pair<int32_t, int32_t>, int64_t> beside, in_cells;
     std::vector<std::vector<int32_t>> points(at(n_atoms));
     const auto touch = [&](size_t i, size_t j) {
       if (atom[i] != atom[j]) ++beside[std::minmax(atom[i], atom[j])];
@@ -122,8 +122,10 @@ void test_moments_borders_and_points_of_atoms() {
         const size_t i = at(y * size.width + x);
         if (x + 1 < size.width) touch(i, i + 1);
         if (y + 1 < size.height) touch(i, i + at(size.width));
-        if (y % 2 == 0 && x % 2 == 0)
-          points[at(atom[i])].push_back(static_cast<int32_t>(y / 2 * grid_length(size.width) + x / 2));
+        if (y % 2 != 0 || x % 2 != 0) continue;
+        points[at(atom[i])].push_back(static_cast<int32_t>(y / 2 * grid_length(size.width) + x / 2));
+        const auto cell = static_cast<int32_t>(y * 3 / size.height * 4 + x * 4 / size.width);
+        ++in_cells[{cell, atom[i]}];
       }
     }
     for (int32_t a = 0; a < n_atoms; ++a) {
@@ -151,6 +153,13 @@ void test_moments_borders_and_points_of_atoms() {
     size_t i = 0;
     for (const auto& [pair, length] : beside) {  // a map is in order, and so are they
       CHECK(found->first[i] == pair.first && found->second[i] == pair.second && found->length[i] == length);
+      ++i;
+    }
+    const auto cells = atoms_of_cells(atom, size.width, 3, 4, kNobody);
+    CHECK(cells && cells->first.size() == in_cells.size());
+    i = 0;
+    for (const auto& [pair, pixels] : in_cells) {
+      CHECK(cells->first[i] == pair.first && cells->second[i] == pair.second && cells->length[i] == pixels);
       ++i;
     }
     const auto lists = points_of_atoms(atom, n_atoms, size.width, kNobody);
@@ -332,7 +341,7 @@ class Pieces {
     for (int64_t a = 0; a <= n_atoms; ++a) start_.push_back(n_ * a / n_atoms);
   }
 
-  static constexpr int kCount = 13;
+  static constexpr int kCount = 14;
   static constexpr int64_t kMostAtoms = 64;
 
   bool run(int piece, const Watch& watch) {
@@ -366,6 +375,7 @@ class Pieces {
       default:
         break;
     }
+    if (piece == 13) return atoms_of_cells(atom_, width, 24, 32, watch).has_value();
     if (piece == 11) return point_means(planes, 3, n_, {start_, points_}, watch, sums_.data());
     const DescriptorGrid whole{planes_, shifts_, nullptr, width, height, width};
     return code_means(whole, weights_.data(), bias_.data(), 8, {start_, points_}, watch, 2, means_.data());

@@ -150,25 +150,42 @@ def _plain(planes: Floats) -> DescriptorPlanes:
     return DescriptorPlanes(planes, shifts, None, planes.shape[1:])
 
 
-def evened(lab: Floats) -> Floats:
+def evened(lab: Floats, allowance: Allowance = _FREELY) -> Floats:
     """(3, h, w) CIELAB with the same mean and spread of lightness for all pictures, and grey as the mean colour."""
-    mean, spread = lab.mean(axis=(1, 2), keepdims=True), lab[0].std() + _LEAST_SPREAD
-    out: Floats = (lab - mean) * np.float32(_SPREAD / spread)
+    spread, out = lab[0].std() + _LEAST_SPREAD, np.empty_like(lab, order="C")
+    for channel, plane in enumerate(lab):
+        allowance.look()
+        np.subtract(plane, plane.mean(), out=out[channel])
+        allowance.look()
+        out[channel] *= np.float32(_SPREAD / spread)
     out[0] += np.float32(0.5)
-    return np.ascontiguousarray(out)
+    return out
 
 
 def _texture(lab: Floats, allowance: Allowance) -> DescriptorPlanes:
-    return _plain(finished(_native.texture_planes(evened(lab), threads=allowance.threads, **allowance.until)))
+    even = evened(lab, allowance)
+    return _plain(finished(_native.texture_planes(even, threads=allowance.threads, **allowance.until)))
+
+
+def _doubled(planes: Floats, margin: int, allowance: Allowance) -> Floats:
+    """Cells of twice the length: sums of four, with ``margin`` more points around."""
+    n, height, width = planes.shape
+    out = np.empty((n, height + 2 * margin, width + 2 * margin), dtype=planes.dtype)
+    for plane, to in zip(planes, out, strict=True):
+        allowance.look()
+        p = np.pad(plane, (margin, margin + 2), mode="edge")
+        np.add(p[:-2, :-2], p[2:, :-2], out=to)
+        to += p[:-2, 2:]
+        to += p[2:, 2:]
+    return out
 
 
 def _cells(lab: Floats, channels: slice, allowance: Allowance, *, wide: bool = False) -> DescriptorPlanes:
     chosen, until = np.ascontiguousarray(lab[channels]), allowance.until
     planes = finished(_native.edge_planes(chosen, threads=allowance.threads, **until))
     margin, floor = _MARGIN, _FLOOR
-    if wide:  # cells of twice the length: sums of four
-        p = np.pad(planes, ((0, 0), (margin, margin + 2), (margin, margin + 2)), mode="edge")
-        planes = p[:, :-2, :-2] + p[:, 2:, :-2] + p[:, :-2, 2:] + p[:, 2:, 2:]
+    if wide:
+        planes = _doubled(planes, margin, allowance)
         margin, floor = 2 * _MARGIN, 2 * _FLOOR
     n, height, width = planes.shape
     places = margin // 2 * np.arange(4)

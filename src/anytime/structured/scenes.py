@@ -380,7 +380,7 @@ class Scenes(Structures):
     @cached_property
     def _cells(self) -> csr_array:
         """(n * rows * columns, E) sparse: pixels of atoms in the cells of a grid over each picture."""
-        blocks = [scene.hierarchy.cells(_ROWS, _COLUMNS) for scene in self.scenes]
+        blocks = [scene.hierarchy.cells(_ROWS, _COLUMNS, scene._allowance) for scene in self.scenes]
         return csr_array(block_diag(blocks, format="csr")) if blocks else csr_array((0, 0))
 
     def _sums(self, values: Array) -> Array:

@@ -7,11 +7,12 @@ a model says is the same within an atom, so that predictions, losses and gradien
 
 from __future__ import annotations
 
+import time
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array
 
 from anytime import _native
 from anytime.structured.structures import Regions
@@ -55,6 +56,11 @@ class Allowance(NamedTuple):
     def until(self) -> dict[str, Any]:
         """When it ends, as native functions take it."""
         return {"deadline": self.deadline, "stop": self.stop}
+
+    def look(self) -> None:
+        """Raise ``PictureInterrupted`` where the end has come: between pieces of work that are not native."""
+        if time.monotonic() >= self.deadline or (self.stop is not None and self.stop.is_set()):
+            raise PictureInterrupted
 
 
 _Result = TypeVar("_Result")
@@ -150,18 +156,15 @@ class Hierarchy:
             np.maximum.at(high[k], label, self._moments[:, most])
         return low, high
 
-    def cells(self, rows: int, columns: int) -> csr_array:
+    def cells(self, rows: int, columns: int, allowance: Allowance = _FREELY) -> csr_array:
         """(rows * columns, A) sparse: pixels of each atom in each cell of a grid over the picture.
 
         Every second pixel of every second row is counted.
         """
-        atom = self.atom[::2, ::2]
-        y, x = (2 * np.arange(n) for n in atom.shape)
-        cell = np.add.outer(y * rows // self.atom.shape[0] * columns, x * columns // self.atom.shape[1])
-        counts = coo_array(
-            (np.ones(atom.size), (cell.ravel(), atom.ravel())), shape=(rows * columns, self.n_atoms)
-        )
-        return csr_array(counts)
+        until = allowance.until
+        cell, atom, count = finished(_native.atom_cells(self.atom, self.n_atoms, rows, columns, **until))
+        starts = np.searchsorted(cell, np.arange(rows * columns + 1))
+        return csr_array((count.astype(np.float64), atom, starts), shape=(rows * columns, self.n_atoms))
 
     def shapes(self, level: int) -> Array:
         """(R, S) size, place and form of the regions of a level, as shares of the picture's; see ``SHAPE_NAMES``."""
