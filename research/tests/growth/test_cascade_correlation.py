@@ -49,7 +49,10 @@ def test_exclusive_or_needs_one_unit() -> None:
 
 
 def test_two_spirals_are_learned_and_trained_units_beat_random_ones() -> None:
-    """Training accuracy rises from chance to 100 % (with 22 to 25 units; the paper, with outputs that are sigmoids: 15); random units are the negative control."""
+    """From chance to 100 % of the training points, with 22 to 25 units (the paper, whose outputs are sigmoids: 15).
+
+    Random units are the negative control.
+    """
     X, Y = two_spirals()
     trained = errors_on(X, Y, n_units=25)
     untrained = errors_on(X, Y, n_units=25, max_iter=0)
