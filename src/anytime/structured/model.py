@@ -78,13 +78,13 @@ class StructuredModel(ClassifierFace, AnytimeModel):
     ) -> list[NDArray[Any]]:
         """Labels of the elements of each structure. See ``answer`` for the parameters."""
         link = LINKS[self.plan_.link]
-        return self._parts(X, budget, deadline, mean_budget, lambda s: link.decide(s, self.classes_))
+        return self._of_each(X, budget, deadline, mean_budget, lambda s: link.decide(s, self.classes_))
 
     def predict_proba(
         self, X: Any, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
     ) -> list[Array]:
         """(L, C) class probabilities of the elements of each structure, in the order of ``classes_``."""
-        return self._parts(X, budget, deadline, mean_budget, LINKS[self.plan_.link].transform)
+        return self._of_each(X, budget, deadline, mean_budget, LINKS[self.plan_.link].transform)
 
     def predict_log_proba(
         self, X: Any, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
@@ -97,7 +97,7 @@ class StructuredModel(ClassifierFace, AnytimeModel):
         self, X: Any, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
     ) -> list[Array]:
         """(L, C) scores of the elements of each structure, whose largest decides."""
-        return self._parts(X, budget, deadline, mean_budget, lambda scores: scores)
+        return self._of_each(X, budget, deadline, mean_budget, lambda scores: scores)
 
     def predict_one(
         self, x: Any, budget: Amount = None, deadline: Amount = None, *, mean_budget: Amount = None
@@ -135,7 +135,7 @@ class StructuredModel(ClassifierFace, AnytimeModel):
         right = [np.sum((a == b)[t]) for a, b, t in zip(said, truth, there, strict=True)]
         return np.array(right), np.array([np.sum(t) for t in there])
 
-    def _parts(
+    def _of_each(
         self, X: Any, budget: Budget, deadline: Amount, mean_budget: Amount, of_scores: Any
     ) -> list[Any]:
         scores = self._scores(X, budget, deadline, mean_budget)
