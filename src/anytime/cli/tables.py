@@ -131,7 +131,7 @@ def step(text: str) -> Iterator[None]:
 
     out = console(stderr=True)
     began = time.monotonic()
-    if not _is_live(out):
+    if not is_live(out):
         yield
         if time.monotonic() - began > _WORTH_A_LINE:
             note(f"{text}: {time.monotonic() - began:.1f} s")
@@ -157,7 +157,7 @@ def counting(text: str, total: int) -> Iterator[Callable[[int], object]]:
 
     out = console(stderr=True)
     began = time.monotonic()
-    if not _is_live(out):
+    if not is_live(out):
         yield lambda more: None
         if time.monotonic() - began > _WORTH_A_LINE:
             note(f"{text}: {time.monotonic() - began:.1f} s")
@@ -173,5 +173,6 @@ def counting(text: str, total: int) -> Iterator[Callable[[int], object]]:
         yield lambda more: progress.advance(task, more)
 
 
-def _is_live(out: Console) -> bool:
+def is_live(out: Console) -> bool:
+    """Whether what is printed there can be drawn over."""
     return out.is_terminal and not out.is_dumb_terminal and sys.stderr.isatty()
