@@ -56,6 +56,8 @@ class TrainingRecipe:
         Momentum of a running mean of all parameters, which is what is kept in the end. None: the last ones are kept.
     augment : {"crop_flip", None}
         "crop_flip": images are padded by 4, cropped at random and mirrored at random.
+    cutout : int
+        Side of the square that is blanked at a random place of each image, with ``augment``; 0: none is.
     label_smoothing : float
     distillation : float
         Share of every exit's loss, but the last's, that compares it with what the last exit says instead of the label.
@@ -77,6 +79,7 @@ class TrainingRecipe:
     clip: float | None = None
     average: float | None = None
     augment: str | None = None
+    cutout: int = 0
     label_smoothing: float = 0.0
     distillation: float = 0.0
     decoupled: bool = False
@@ -92,6 +95,8 @@ class TrainingRecipe:
             "clip must be above 0, or None": self.clip is not None and not self.clip > 0,
             "average must be between 0 and 1, or None": self.average is not None and not 0 < self.average < 1,
             "augment must be 'crop_flip' or None": self.augment not in ("crop_flip", None),
+            "cutout must not be negative, and goes with augment": self.cutout < 0
+            or bool(self.cutout and self.augment is None),
             "label_smoothing must be at least 0 and below 1": not 0 <= self.label_smoothing < 1,
             "distillation must be between 0 and 1": not 0 <= self.distillation <= 1,
         }

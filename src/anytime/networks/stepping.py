@@ -76,6 +76,8 @@ class TrainingStep:
     optimizer : torch.optim.Optimizer
     prepare : callable
         From a batch as it is stored to what the network reads.
+    extra_loss : callable, default=None
+        Gives what is added to the loss of every batch.
     """
 
     def __init__(
@@ -85,8 +87,10 @@ class TrainingStep:
         scheme: LossWeights,
         optimizer: torch.optim.Optimizer,
         prepare: Callable[[Tensor], Tensor],
+        extra_loss: Callable[[], Tensor] | None = None,
     ) -> None:
         self._network, self._recipe, self._scheme = network, recipe, scheme
+        self._extra_loss = extra_loss
         self._optimizer, self._prepare = optimizer, prepare
         self._forward: Callable[..., Tensor] = torch.compile(network) if recipe.compile else network
         self._parameters = [p for p in network.parameters() if p.requires_grad]
@@ -184,7 +188,8 @@ class TrainingStep:
         if isinstance(self._scheme, FirstOrder):  # norms where the exits speak, one number per exit
             norms = torch.autograd.grad(losses.sum(), said, retain_graph=True)[0]
             signal = norms.square().sum(dim=(1, 2)).sqrt()
-        (losses.sum() if recipe.decoupled else (losses * weights.to(losses)).sum()).backward()
+        total = losses.sum() if recipe.decoupled else (losses * weights.to(losses)).sum()
+        (total if self._extra_loss is None else total + self._extra_loss()).backward()
         return signal.detach(), losses.detach()
 
     def check(self, done: int) -> None:

@@ -56,6 +56,11 @@ class NetworkTrainer:
         Where the state is written after each epoch. Where the file is there, training goes on from it.
     report : callable, default=None
         Called after each epoch with a dict: epoch, losses, weights, errors, seconds.
+    extra_loss : callable, default=None
+        Gives what is added to the loss of every batch.
+    after_step : callable, default=None
+        Called after every batch with the share of training that is over and the learning rate of the batch. What it raises ends
+        training.
 
     Attributes
     ----------
@@ -78,6 +83,8 @@ class NetworkTrainer:
         prepare: Callable[[Tensor], Tensor] | None = None,
         checkpoint: str | Path | None = None,
         report: Callable[[dict[str, Any]], None] | None = None,
+        extra_loss: Callable[[], Tensor] | None = None,
+        after_step: Callable[[float, float], None] | None = None,
     ) -> None:
         self.device = chosen_device(device)
         self.recipe = recipe
@@ -85,7 +92,7 @@ class NetworkTrainer:
         layout = torch.channels_last if self.device.type == "cuda" else torch.contiguous_format
         self.network = network.to(self.device, memory_format=layout)
         self.prepare = (lambda x: x.float()) if prepare is None else prepare
-        self.seed, self.report = seed, report
+        self.seed, self.report, self.after_step = seed, report, after_step
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         if self.checkpoint is not None and not self.checkpoint.absolute().parent.is_dir():
             raise ValueError(f"there is no folder {str(self.checkpoint.parent)!r} to write the checkpoint to")
@@ -96,7 +103,9 @@ class NetworkTrainer:
         self._optimizer = make_optimizer(recipe, parameters, self.device)
         self._average = None if recipe.average is None else RunningMean(self.network, recipe.average)
         self._before_average: dict[str, Tensor] | None = None
-        self._step = TrainingStep(self.network, recipe, self.scheme, self._optimizer, self.prepare)
+        self._step = TrainingStep(
+            self.network, recipe, self.scheme, self._optimizer, self.prepare, extra_loss
+        )
 
     # ------------------------------------------------------------------ going on
 
@@ -176,7 +185,7 @@ class NetworkTrainer:
         )
         rows: Callable[[slice], Tensor] = lambda here: X[order[here]]  # noqa: E731
         if self.recipe.augment is not None:
-            rows = augmented(X, order, generator, rank)
+            rows = augmented(X, order, generator, rank, self.recipe.cutout)
         self.network.train()
         total = torch.zeros(self.network.n_exits, device=self.device)
         started, done = time.monotonic(), 0
@@ -187,8 +196,9 @@ class NetworkTrainer:
                 if passed >= 1.0 and self.step:  # a single step is made however short the time is
                     self.interrupted = True
                     break
+            rate = self.recipe.learning_rate * self.recipe.schedule(min(passed, 1.0))
             for group in self._optimizer.param_groups:
-                group["lr"] = self.recipe.learning_rate * self.recipe.schedule(min(passed, 1.0))
+                group["lr"] = rate
             here = slice(i * batch, (i + 1) * batch)
             chosen = order[here]
             sample_weight = None if weight is None else weight[chosen]
@@ -196,6 +206,8 @@ class NetworkTrainer:
             total += losses
             done += 1
             self.step += 1
+            if self.after_step is not None:
+                self.after_step(min(passed, 1.0), rate)
             if self._average is not None:
                 self._average.update(self.network)
             if self.step % _CHECK_EVERY == 0 or i == per_epoch - 1 or self.step == 1:

@@ -1,0 +1,227 @@
+"""Candidates: every op on every input at every site, trained beside a network that does not notice (Algorithm 9).
+
+Beside each cell's output x_k stands the union ``x_c = sum_ij a_ij op_j(sg(z_i))`` of all candidate shortcuts. It is added as
+``x_k + sf(x_c)``: nothing forwards, the whole gradient backwards, so that the weights a_ij and the ops' parameters learn
+what gradient boosting would, ``<grad_{x_k} L, x_c>``, while the network learns as if they were not there. Cells of one
+pattern share their a_ij, whose gradient is then the sum over the copies; ops are separate.
+
+Work is shared: one op is evaluated on all layers of equal shape in a single call, and all that begin with ReLU get one. As
+candidates do not hear each other, a share of each batch's rows is enough for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from anytime.growth.architecture import PART_OP, STEM
+from anytime.growth.cells import GrownNetwork
+from anytime.growth.ops import make_op
+
+__all__ = ["MODES", "CandidateUnion", "Candidates", "add_candidates", "remove_candidates", "sf", "sg"]
+
+MODES = ("isolated", "joint", "gated")
+
+
+def sg(v: Tensor) -> Tensor:
+    """Forwards ``v``, backwards nothing."""
+    return v.detach()
+
+
+class _Silent(torch.autograd.Function):
+    """Forwards the first argument untouched, whatever the second holds; backwards the gradient of their sum."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, v: Tensor) -> Tensor:
+        ctx.rows = len(v)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        (gradient,) = gradients
+        share = gradient[: ctx.rows]
+        if ctx.rows < len(gradient):  # of fewer rows, as many times as strong
+            share = share * (len(gradient) / ctx.rows)
+        return gradient, share
+
+
+def sf(x: Tensor, v: Tensor) -> Tensor:
+    """``x + (v - sg(v))``: forwards exactly ``x``, backwards both.
+
+    Nothing is subtracted, so that infinite or missing numbers in ``v`` stay there. ``v`` may have fewer rows than ``x``: it
+    then belongs to the first of them.
+    """
+    silent: Tensor = _Silent.apply(x, v)
+    return silent
+
+
+class CandidateUnion(nn.Module):
+    """All candidate shortcuts into one output.
+
+    Parameters
+    ----------
+    inputs, ops : sequences of str
+        The grid of candidates: number ``i * len(ops) + j`` is op j on input i.
+    known : dict from name to shape
+    target : tuple of int
+        Shape of the output.
+    weights : (I * J,) Parameter
+        The a_ij, shared with the other cells of the pattern.
+    mode : {"isolated", "joint", "gated"}
+    share : float
+        Share of the rows of a batch on which candidates are trained, in isolated mode.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[str],
+        ops: Sequence[str],
+        known: Mapping[str, Sequence[int]],
+        target: Sequence[int],
+        weights: nn.Parameter,
+        mode: str = "isolated",
+        share: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.inputs, self.op_names, self.mode, self.share = tuple(inputs), tuple(ops), mode, share
+        self.weights = weights
+        self.gate = nn.Parameter(torch.zeros(1)) if mode == "gated" else None
+        by_shape: dict[tuple[int, ...], list[int]] = {}
+        for i, name in enumerate(inputs):
+            by_shape.setdefault(tuple(known[name]), []).append(i)
+        self.groups = list(by_shape.values())  # inputs of equal shape
+        self.ops = nn.ModuleList(
+            nn.ModuleList(make_op(op, shape, target, copies=len(group)) for op in ops)
+            for shape, group in by_shape.items()
+        )
+        places = [torch.tensor(group) * len(ops) for group in self.groups]
+        self._places = [[place + j for j in range(len(ops))] for place in places]
+        self.recorded: list[Tensor] | None = None
+
+    @property
+    def shortcuts(self) -> list[tuple[str, str]]:
+        """(input, op) of each candidate."""
+        return [(name, op) for name in self.inputs for op in self.op_names]
+
+    def forward(self, out: Tensor, layers: Mapping[str, Tensor]) -> Tensor:
+        """The output with the union added, as the mode says."""
+        if self.mode == "isolated":
+            if not torch.is_grad_enabled() and self.recorded is None:
+                return out  # nobody would notice
+            n = len(out) if not self.training else max(min(len(out), 2), round(self.share * len(out)))
+            return sf(out, self._sum({name: sg(layers[name][:n]) for name in self.inputs}))
+        total = self._sum(layers)
+        return out + total if self.gate is None else out + self.gate * total
+
+    def _sum(self, layers: Mapping[str, Tensor]) -> Tensor:
+        total: Any = 0
+        outputs: dict[int, Tensor] = {}
+        for group, ops, places in zip(self.groups, self.ops, self._places, strict=True):
+            names = [self.inputs[i] for i in group]
+            x = layers[names[0]] if len(group) == 1 else torch.cat([layers[name] for name in names], dim=1)
+            positive = torch.relu(x)
+            for j, op in enumerate(ops):
+                said = op.after_relu(positive) if hasattr(op, "after_relu") else op(x)
+                split = said.unflatten(1, (len(group), -1))
+                weights = self.weights[places[j].to(self.weights.device)].to(said.dtype)
+                total = total + torch.einsum("nc...,c->n...", split, weights)
+                if self.recorded is not None:
+                    outputs |= {i * len(ops) + j: split[:, c].detach() for c, i in enumerate(group)}
+        if self.recorded is not None:
+            self.recorded[:] = [outputs[k] for k in sorted(outputs)]
+        summed: Tensor = total
+        return summed
+
+    def op_of(self, candidate: int) -> tuple[nn.Module, int, int]:
+        """The module of a candidate, which copy in it, and of how many."""
+        i, j = divmod(candidate, len(self.op_names))
+        for group, ops in zip(self.groups, self.ops, strict=True):
+            if i in group:
+                return ops[j], group.index(i), len(group)
+        raise IndexError(f"there are {len(self.shortcuts)} candidates, not {candidate + 1}")
+
+
+class Candidates:
+    """The candidates of a network: their weights, by pattern, and what to do with them between steps.
+
+    Parameters
+    ----------
+    weights : dict from pattern to Parameter
+    unions : dict from pattern to list of CandidateUnion
+        One union for each cell of the pattern.
+    """
+
+    def __init__(self, weights: dict[str, nn.Parameter], unions: dict[str, list[CandidateUnion]]) -> None:
+        self.weights, self.unions = weights, unions
+
+    def l1(self, factor: float) -> Tensor:
+        """l_extra = lam1 sum |a_ij|, with lam1 = ``factor`` / (I J) at each site."""
+        # abs has the subgradient sign(a), 0 at 0
+        return torch.stack([factor / a.numel() * a.abs().sum() for a in self.weights.values()]).sum()
+
+    @torch.no_grad()
+    def shrink(self, rate: float, factor: float) -> None:
+        """A proximal step in place of the subgradient: weights move ``rate * lam1`` towards zero, and stay there."""
+        for a in self.weights.values():
+            step = rate * factor / a.numel()
+            a.copy_(a.sign() * (a.abs() - step).clamp(min=0))
+
+    @torch.no_grad()
+    def cap(self, largest: float) -> None:
+        """No weight beyond ``largest``: the objective is linear, and would let them grow for ever."""
+        for a in self.weights.values():
+            a.clamp_(-largest, largest)
+
+
+def add_candidates(
+    network: GrownNetwork, *, mode: str = "isolated", share: float = 1.0, first: float | None = None
+) -> Candidates:
+    """Put candidates beside every output of a network that can grow, and give them.
+
+    Parameters
+    ----------
+    network : GrownNetwork
+        Changed in place; ``remove_candidates`` undoes it.
+    mode : {"isolated", "joint", "gated"}
+        "joint": candidates are heard and hear. "gated": the same times a number that begins at 0.
+    share : float
+        Share of the rows of a batch that candidates are trained on, in isolated mode.
+    first : float, default=None
+        All weights at the beginning. None: 1 / (I J).
+    """
+    if mode not in MODES:
+        raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
+    grown = network.grown
+    example = next(network.parameters())
+    shapes, weights = grown.layer_shapes(), {}
+    for pattern in grown.sites():
+        n = len(grown.inputs(pattern)) * (1 if pattern == STEM else len(grown.ops))
+        start = 1.0 / n if first is None else first
+        weights[pattern] = nn.Parameter(torch.full((n,), start))
+    unions: dict[str, list[CandidateUnion]] = {pattern: [] for pattern in weights}
+    for place, (pattern, module) in enumerate(network.sites()):
+        if pattern not in weights:
+            continue
+        known: Mapping[str, tuple[int, ...]]
+        ops: tuple[str, ...]
+        if pattern == STEM:
+            known = {f"part {k}": (len(part),) for k, part in enumerate(grown.parts)}
+            target, ops = shapes[0], (PART_OP,)
+        else:
+            c = place - (network.sites()[0][0] == STEM)
+            known, target, ops = grown.input_shapes(c), shapes[c + 1], grown.ops
+        inputs = grown.inputs(pattern)
+        union = CandidateUnion(inputs, ops, known, target, weights[pattern], mode, share)
+        module.union = union
+        unions[pattern].append(union)
+    network.to(device=example.device, dtype=example.dtype)
+    return Candidates(weights, unions)
+
+
+def remove_candidates(network: GrownNetwork) -> None:
+    """The network as it was before."""
+    for _, module in network.sites():
+        module.union = None

@@ -1,0 +1,256 @@
+"""From trained candidates to a child: the strongest shortcuts of every site stay, the others go (Algorithm 10).
+
+At each site the ``n_shortcuts`` candidates of largest |a| are kept with their parameters, merged, and become part of the network:
+no gradient is stopped any more. Other criteria than |a|, and random choice, are here for comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from anytime.growth.architecture import STEM, Architecture, Growth, Shortcut
+from anytime.growth.candidates import Candidates, CandidateUnion
+from anytime.growth.cells import GrownNetwork, WeakLearner
+from anytime.growth.ops import state_of_copy
+
+__all__ = ["CRITERIA", "PROJECTIONS", "Choice", "child_state", "choose", "chosen_growths", "strengths"]
+
+CRITERIA = ("weight", "gradient", "cosine", "magnitude", "random")
+PROJECTIONS = ("zero", "alpha", "random")
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Candidates that were kept at the sites of one pattern.
+
+    Attributes
+    ----------
+    candidates : tuple of int
+        Strongest first.
+    shortcuts : tuple of Shortcut
+    strengths : tuple of float
+        What they were chosen by.
+    weights : tuple of float
+        Their a_ij.
+    """
+
+    candidates: tuple[int, ...]
+    shortcuts: tuple[Shortcut, ...]
+    strengths: tuple[float, ...]
+    weights: tuple[float, ...]
+
+
+def strengths(
+    network: GrownNetwork,
+    candidates: Candidates,
+    criterion: str,
+    loss: Callable[[], Tensor] | None = None,
+    random: np.random.Generator | None = None,
+) -> dict[str, Array]:
+    """How strong each candidate is, by pattern.
+
+    Parameters
+    ----------
+    network : GrownNetwork
+    candidates : Candidates
+    criterion : {"weight", "gradient", "cosine", "magnitude", "random"}
+        "weight": |a|. "gradient": |<grad_{x_k} L, op>| on one batch. "cosine": the same divided by both norms. "magnitude": the
+        mean square of the op's parameters; one without any is 0. "random": no reason at all.
+    loss : callable, default=None
+        Runs the network on a batch and gives its loss, for "gradient" and "cosine".
+    random : Generator, default=None
+        For "random".
+    """
+    if criterion == "weight":
+        return {name: _numbers(a.abs()) for name, a in candidates.weights.items()}
+    if criterion == "random":
+        assert random is not None
+        return {name: random.random(a.numel()) for name, a in candidates.weights.items()}
+    if criterion == "magnitude":
+        return {
+            name: np.mean([_magnitudes(union) for union in unions], axis=0)
+            for name, unions in candidates.unions.items()
+        }
+    assert loss is not None
+    return _evidence(network, candidates, loss, cosine=criterion == "cosine")
+
+
+def _magnitudes(union: CandidateUnion) -> Array:
+    sizes = []
+    for k in range(len(union.shortcuts)):
+        op, copy, copies = union.op_of(k)
+        own = state_of_copy(dict(op.named_parameters()), copy, copies).values()
+        sizes.append(sum(float(p.detach().square().sum()) for p in own) / max(sum(p.numel() for p in own), 1))
+    return np.array(sizes)
+
+
+def _evidence(
+    network: GrownNetwork, candidates: Candidates, loss: Callable[[], Tensor], cosine: bool
+) -> dict[str, Array]:
+    """|<grad, op>| of every candidate on one batch, summed over the cells of a pattern before the absolute value."""
+    everything = [union for unions in candidates.unions.values() for union in unions]
+    gradients: dict[int, Tensor] = {}
+    handles = [
+        union.register_forward_hook(lambda module, _, out: _keep_gradient(gradients, module, out))
+        for union in everything
+    ]
+    for union in everything:
+        union.recorded = []
+    try:
+        loss().backward()
+        found = {}
+        for name, unions in candidates.unions.items():
+            inner = np.zeros(candidates.weights[name].numel())
+            norms = np.zeros((2, inner.size))
+            for union in unions:
+                recorded, gradient = union.recorded or [], gradients[id(union)]
+                for k, said in enumerate(recorded):
+                    here = gradient[: len(said)]
+                    inner[k] += float((here * said).sum())
+                    norms[:, k] += float(here.square().sum()), float(said.square().sum())
+            found[name] = (
+                np.abs(inner) / np.sqrt(np.maximum(norms.prod(axis=0), 1e-30)) if cosine else np.abs(inner)
+            )
+    finally:
+        for handle in handles:
+            handle.remove()
+        for union in everything:
+            union.recorded = None
+        network.zero_grad(set_to_none=True)
+    return found
+
+
+def _keep_gradient(gradients: dict[int, Tensor], module: nn.Module, out: Tensor) -> None:
+    def keep(gradient: Tensor) -> None:
+        gradients[id(module)] = gradient.detach()
+
+    out.register_hook(keep)
+
+
+def choose(
+    strength: Array,
+    shortcuts: Sequence[tuple[str, str]],
+    n_shortcuts: int,
+    weights: Array,
+    outputs: Tensor | None = None,
+) -> Choice:
+    """The strongest candidates; ties go to the lower number.
+
+    Parameters
+    ----------
+    strength : (m,)
+    shortcuts : sequence of (input, op)
+    n_shortcuts : int
+        So many are kept, or all.
+    weights : (m,)
+        The a_ij, for the record.
+    outputs : (m, values), default=None
+        What candidates give for some rows. Each choice then lowers the others by what it explains of them, so that two that
+        say the same are not both kept: a candidate counts by its part that is orthogonal to those chosen before.
+    """
+    left = np.where(np.isfinite(strength), strength, -np.inf)
+    residual = None if outputs is None else nn.functional.normalize(outputs.double(), dim=1)
+    kept: list[int] = []
+    score = left.copy()
+    for _ in range(min(n_shortcuts, len(left))):
+        best = int(np.argmax(score))
+        kept.append(best)
+        if residual is not None:
+            direction = nn.functional.normalize(residual[best], dim=0)
+            residual = residual - torch.outer(residual @ direction, direction)
+            score = left * _numbers(residual.norm(dim=1))
+        score[kept] = -np.inf
+    return Choice(
+        tuple(kept),
+        tuple(Shortcut(*shortcuts[k]) for k in kept),
+        tuple(float(strength[k]) for k in kept),
+        tuple(float(weights[k]) for k in kept),
+    )
+
+
+def chosen_growths(
+    architecture: Architecture, choices: Mapping[str, Choice], merge: str, projection: str
+) -> Architecture:
+    """The child's architecture.
+
+    Parameters
+    ----------
+    architecture : Architecture
+        The parent's.
+    choices : dict from pattern to Choice
+    merge : {"cat_proj", "sum"}
+    projection : {"zero", "alpha", "random"}
+        "alpha" needs a linear projection.
+    """
+    return architecture.grown(
+        {
+            name: Growth(
+                choice.shortcuts,
+                "sum" if name == STEM else merge,
+                linear=projection == "alpha" and name != STEM,
+            )
+            for name, choice in choices.items()
+        }
+    )
+
+
+@torch.no_grad()
+def child_state(
+    child: GrownNetwork,
+    parent: GrownNetwork,
+    candidates: Candidates,
+    choices: Mapping[str, Choice],
+    projection: str,
+) -> None:
+    """Give a child what its parent and the chosen candidates have learned, in place.
+
+    Parameters
+    ----------
+    child : GrownNetwork
+        Of the child's architecture, with new parameters.
+    parent : GrownNetwork
+        With its candidates.
+    candidates : Candidates
+    choices : dict from pattern to Choice
+    projection : {"zero", "alpha", "random"}
+        What the merge begins with. "zero": the child says what its parent says. "alpha": it adds the weighted sum of the
+        candidates, exactly where the projection is linear. "random": whatever comes.
+    """
+    state = child.state_dict()
+    known = {name: value for name, value in parent.state_dict().items() if ".union." not in name}
+    child.load_state_dict({**state, **known})
+    unions = {name: iter(found) for name, found in candidates.unions.items()}
+    for (pattern, module), _ in zip(child.sites(), parent.sites(), strict=True):
+        if pattern in choices:
+            union, choice = next(unions[pattern]), choices[pattern]
+            _fill(module.learners[-1], union, choice, projection)
+
+
+def _fill(learner: WeakLearner, union: CandidateUnion, choice: Choice, projection: str) -> None:
+    for op, candidate in zip(learner.ops, choice.candidates, strict=True):
+        source, copy, copies = union.op_of(candidate)
+        op.load_state_dict(state_of_copy(source.state_dict(), copy, copies))
+    weights = torch.tensor(choice.weights)
+    if learner.sums:
+        if projection != "random":
+            learner.weights.copy_(weights)
+        learner.gate.fill_(0.0 if projection == "zero" else 1.0)
+    elif projection == "alpha":
+        channels = learner.project.weight.shape[0]
+        blocks = torch.kron(weights[None, :], torch.eye(channels))
+        learner.project.weight.copy_(blocks.reshape(learner.project.weight.shape))
+    elif projection == "zero":
+        last = learner.project if learner.linear else learner.norm
+        last.weight.zero_()
+
+
+def _numbers(tensor: Tensor) -> Array:
+    return tensor.detach().double().cpu().numpy()
