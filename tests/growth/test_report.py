@@ -30,7 +30,7 @@ def model(number: int, **notes: object) -> Model:
 
 def test_page_holds_every_model_with_its_place(tmp_path: Path) -> None:
     search = grown(tmp_path, 9, problem=ToyGrowth(failing=(3,)))
-    page = data_of(render(search.models, search.failures))
+    page = data_of(search.report(tmp_path / "page.html").read_text())
     assert [m["number"] for m in page["models"]] == [m.number for m in search.models]
     assert {m["number"] for m in page["models"] if m["hull"]} == {m.number for m in search.hull()}
     assert page["models"][1]["added"] == [f"added: {search.models[1].notes['growth']['added']}"]

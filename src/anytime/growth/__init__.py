@@ -8,6 +8,7 @@ from __future__ import annotations
 from anytime.growth.hull import error_at, hull_area, hull_band, hull_values, hypervolume, lower_hull
 from anytime.growth.journal import FailedJob, JournalError, Model
 from anytime.growth.problem import GrowthProblem, Interrupted, Job, Outcome, whole_file
+from anytime.growth.report import ReportWords
 from anytime.growth.sampling import (
     CostLimitError,
     Pool,
@@ -37,6 +38,7 @@ __all__ = [
     "Plateau",
     "Pool",
     "RayWorkers",
+    "ReportWords",
     "draw_parent",
     "error_at",
     "hull_area",

@@ -23,6 +23,7 @@ import numpy as np
 from anytime.growth.hull import lower_hull
 from anytime.growth.journal import FailedJob, Journal, Model
 from anytime.growth.problem import GrowthProblem, Job, Outcome, whole_file
+from anytime.growth.report import ReportWords, render
 from anytime.growth.sampling import SAMPLING_RULES, draw_parent
 from anytime.growth.workers import Report, Workers, make_workers
 
@@ -141,6 +142,12 @@ class GrowthSearch:
                 json.dumps([asdict(model) for model in gallery], indent=1), encoding="utf-8"
             )
         return target
+
+    def report(self, path: str | Path, words: ReportWords | None = None) -> Path:
+        """Write a page about this search: hull, lineage, what each growth added; one HTML file that needs no other."""
+        page = Path(path)
+        page.write_text(render(self.models, self.failures, words), encoding="utf-8")
+        return page
 
     # ------------------------------------------------------------------ going on
 
