@@ -40,7 +40,7 @@ def test_the_screen_says_what_is_done_and_draws_it(
 
     def look(search: GrowthSearch) -> None:
         screen(search)
-        console = Console(width=90, record=True, file=None, quiet=True)
+        console = Console(width=90)
         with console.capture() as captured:
             console.print(screen)
         said.append(captured.get().splitlines())
