@@ -13,7 +13,7 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 import anytime as at
 from anytime.serve.pace import StagePace, checkpoints_of
 from anytime.serve.policy import Adaptive
-from anytime.serve.simulate import Judge, Outcome, bursts, largest_fixed, poisson, replay
+from anytime.serve.simulate import Judge, SimulatedOutcome, bursts, largest_fixed, poisson, replay
 from tests.cli.running import fails, run
 from tests.serve.virtual import VirtualEngine
 from tests.serve.virtual import replay as replay_engine
@@ -196,21 +196,21 @@ def test_answers_are_judged_at_their_own_stages(
     X, y = data[0][300:], data[1][300:]
     judge = Judge(model, [1, 5, 30], X, y)
     assert judge.quality_name == "accuracy"
-    everything = Outcome(np.zeros(300), np.full(300, 30))
+    everything = SimulatedOutcome(np.zeros(300), np.full(300, 30))
     assert judge.quality(everything) == pytest.approx(model.score(X, y))
     assert judge.cost(everything) == pytest.approx(model.cost(X).mean())
     answers = {answer.stage: answer for answer in model.stages(X)}
     mixed = np.where(np.arange(600) % 2, 1, 5)  # rows are asked about in turn, twice each
     said = np.where(np.arange(300) % 2, answers[1].prediction, answers[5].prediction)
     paid = np.where(np.arange(300) % 2, answers[1].cost, answers[5].cost)
-    outcome = Outcome(np.zeros(600), mixed)
+    outcome = SimulatedOutcome(np.zeros(600), mixed)
     assert judge.quality(outcome) == pytest.approx(np.mean(said == y))
     assert judge.cost(outcome) == pytest.approx(paid.mean())
 
 
 def test_without_rows_the_plan_is_read(model: at.AnytimeClassifier) -> None:
     judge = Judge(model, [1, 30])
-    outcome = Outcome(np.zeros(2), np.array([0, 30]))
+    outcome = SimulatedOutcome(np.zeros(2), np.array([0, 30]))
     assert judge.cost(outcome) == pytest.approx(model.stage_costs_[-1] / 2)
     assert judge.quality_name == "quality"
 
@@ -220,7 +220,9 @@ def test_numbers_are_judged_by_r2(data: tuple[np.ndarray, np.ndarray]) -> None:
     regressor = at.make_anytime(GradientBoostingRegressor(n_estimators=20, random_state=0).fit(X, y))
     judge = Judge(regressor, [20], X, y)
     assert judge.quality_name == "R²"
-    assert judge.quality(Outcome(np.zeros(600), np.full(600, 20))) == pytest.approx(regressor.score(X, y))
+    assert judge.quality(SimulatedOutcome(np.zeros(600), np.full(600, 20))) == pytest.approx(
+        regressor.score(X, y)
+    )
 
 
 # ---------------------------------------------------------------------- the command

@@ -24,8 +24,8 @@ _PREDICT, _UPDATE = 1.0, 2.0  # units of one learner on one row
 
 __all__ = [
     "BlockBoosting",
+    "ConvergenceRule",
     "FrankWolfeBoosting",
-    "Plateau",
     "block_units",
     "break_even_rows",
     "one_learner",
@@ -95,7 +95,7 @@ def one_learner(
 
 
 @dataclass(frozen=True)
-class Plateau:
+class ConvergenceRule:
     """When a learner has converged: its faded mean square has not fallen by ``least`` of itself ``patience`` times in a row.
 
     Parameters
@@ -114,7 +114,7 @@ class Plateau:
 class _Convergence:
     """A plateau being looked for."""
 
-    def __init__(self, rule: Plateau) -> None:
+    def __init__(self, rule: ConvergenceRule) -> None:
         self.rule, self.best, self.misses, self.n_rows = rule, np.inf, 0, 0
         self._mean = self._weight = 0.0
 
@@ -147,7 +147,7 @@ class BlockBoosting:
     block : int, default=1
     rows : int, default=None
         Rows for every block; by default until the mean square of its learners is on a plateau.
-    plateau : Plateau
+    plateau : ConvergenceRule
     start : (m,) float, default=0
     random_state : int, default=0
     **settings
@@ -171,7 +171,7 @@ class BlockBoosting:
         n_estimators: int,
         block: int = 1,
         rows: int | None = None,
-        plateau: Plateau | None = None,
+        plateau: ConvergenceRule | None = None,
         start: ArrayLike = 0.0,
         random_state: int = 0,
         **settings: Any,
@@ -183,7 +183,7 @@ class BlockBoosting:
             n_estimators,
             block,
         )
-        self.rows, self.plateau = rows, plateau or Plateau()
+        self.rows, self.plateau = rows, plateau or ConvergenceRule()
         self.start = np.broadcast_to(np.asarray(start, dtype=np.float64), (n_outputs,)).copy()
         self.random_state, self.settings = random_state, settings
         self.blocks: list[BoostedBank] = []

@@ -8,8 +8,8 @@ from anytime.streaming.boosted_bank import BoostedBank
 from anytime.streaming.losses import Absolute, Squared
 from anytime_research.streaming.baselines import (
     BlockBoosting,
+    ConvergenceRule,
     FrankWolfeBoosting,
-    Plateau,
     block_units,
     break_even_rows,
     one_learner,
@@ -82,12 +82,12 @@ def test_plateau_waits_for_convergence():
     """A.8: relative improvement below 1e-3 over 1000 samples, patience 3; T_B is recorded for each learner."""
     X, y = _stream(2000)
     model = BlockBoosting(
-        PlainRidge(), Squared(), 6, n_estimators=3, step=1.0, plateau=Plateau(every=100, patience=3)
+        PlainRidge(), Squared(), 6, n_estimators=3, step=1.0, plateau=ConvergenceRule(every=100, patience=3)
     )
     model.learn(X, y, batch_size=10)
     assert len(model.rows_of_block) >= 2
     assert min(model.rows_of_block[:-1]) >= 400  # a first look, and three without improvement
-    assert (Plateau().least, Plateau().every, Plateau().patience) == (1e-3, 1000, 3)
+    assert (ConvergenceRule().least, ConvergenceRule().every, ConvergenceRule().patience) == (1e-3, 1000, 3)
 
 
 def test_streaming_beats_batch_at_equal_data_and_one_learner_by_far():

@@ -49,7 +49,7 @@ class Plateau:
 
     Parameters
     ----------
-    patience : int
+    n_iter_no_change : int
         Epochs without a fall after which the phase ends.
     min_delta : float
         A fall counts if it is larger than this.
@@ -58,28 +58,28 @@ class Plateau:
 
     Examples
     --------
-    >>> Plateau(patience=2)([{"loss": 0.9}, {"loss": 0.8}, {"loss": 0.85}, {"loss": 0.8}])
+    >>> Plateau(n_iter_no_change=2)([{"loss": 0.9}, {"loss": 0.8}, {"loss": 0.85}, {"loss": 0.8}])
     True
     """
 
-    patience: int = 5
+    n_iter_no_change: int = 5
     min_delta: float = 0.0
     of: str = "loss"
 
     def __post_init__(self) -> None:
-        _check_count("patience", self.patience)
+        _check_count("n_iter_no_change", self.n_iter_no_change)
         if not self.min_delta >= 0:
             raise ValueError(f"min_delta must be at least 0, not {self.min_delta}")
 
     def __call__(self, history: History) -> bool:
-        """Whether the last ``patience`` epochs brought no fall larger than ``min_delta``."""
+        """Whether the last ``n_iter_no_change`` epochs brought no fall larger than ``min_delta``."""
         best, since = float("inf"), 0
         for epoch in history:
             if epoch[self.of] < best - self.min_delta:
                 best, since = epoch[self.of], 0
             else:
                 since += 1
-        return since >= self.patience
+        return since >= self.n_iter_no_change
 
 
 @dataclass(frozen=True)
@@ -92,29 +92,29 @@ class GradientEvidence:
 
     Parameters
     ----------
-    patience : int
-        Epochs in a row, at the end, in which the candidate has to be ahead.
+    epochs : int
+        How many in a row, at the end, the candidate has to be ahead.
     margin : float
         By how much.
 
     Examples
     --------
     >>> late = {"candidate_correlation": 0.30, "parent_correlation": 0.05}
-    >>> GradientEvidence(patience=1)([late])
+    >>> GradientEvidence(epochs=1)([late])
     True
     """
 
-    patience: int = 3
+    epochs: int = 3
     margin: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_count("patience", self.patience)
+        _check_count("epochs", self.epochs)
 
     def __call__(self, history: History) -> bool:
-        """Whether the best candidate was ahead in each of the last ``patience`` epochs."""
-        last = history[-self.patience :]
+        """Whether the best candidate was ahead in each of the last ``epochs`` epochs."""
+        last = history[-self.epochs :]
         ahead = [e["candidate_correlation"] > e["parent_correlation"] + self.margin for e in last]
-        return len(ahead) == self.patience and all(ahead)
+        return len(ahead) == self.epochs and all(ahead)
 
 
 def _check_count(name: str, value: int) -> None:

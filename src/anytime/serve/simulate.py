@@ -69,7 +69,7 @@ def bursts(
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class SimulatedOutcome:
     """What became of each request.
 
     Attributes
@@ -102,7 +102,7 @@ def replay(
     workers: int = 1,
     random_state: int = 0,
     progress: Callable[[int], object] = lambda served: None,
-) -> Outcome:
+) -> SimulatedOutcome:
     """Answer all arrivals by one policy.
 
     Parameters
@@ -140,7 +140,7 @@ def replay(
             progress(mine.size)
         else:
             latency[mine], stage[mine] = _together(times[mine], sizes[mine], policy, pace, slo, progress)
-    return Outcome(latency, stage)
+    return SimulatedOutcome(latency, stage)
 
 
 def _one_by_one(arrivals: Array, rows: NDArray[np.int64], last: int, pace: StagePace) -> Array:
@@ -300,7 +300,7 @@ class Judge:
         self.costs = np.array([answer.cost for answer in answers])
         self.said = np.array([answer.prediction for answer in answers])
 
-    def cost(self, outcome: Outcome) -> float:
+    def cost(self, outcome: SimulatedOutcome) -> float:
         """Mean cost of the answers: what their rows really pay, or where there are no rows the model cost."""
         if self.costs is None:
             return float(np.mean(self.plan.prefix_costs[outcome.stage]))
@@ -313,7 +313,7 @@ class Judge:
             return "quality"
         return "accuracy" if self.classifies else "R²"
 
-    def quality(self, outcome: Outcome) -> float:
+    def quality(self, outcome: SimulatedOutcome) -> float:
         """How good the answers are: judged by the truth, else the plan's held-out quality; nan where neither is known."""
         if self.truth is None or self.said is None:
             return (
@@ -327,7 +327,7 @@ class Judge:
             return float(np.mean(said == truth))
         return float(1.0 - np.sum((said - truth) ** 2) / np.sum((truth - truth.mean()) ** 2))
 
-    def _places(self, outcome: Outcome) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def _places(self, outcome: SimulatedOutcome) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         assert self.costs is not None
         row = np.arange(outcome.stage.size) % self.costs.shape[1]
         return np.searchsorted(self.stages, outcome.stage), row
