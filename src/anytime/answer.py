@@ -17,7 +17,7 @@ from anytime.ragged import Ragged
 __all__ = ["Answer"]
 
 _PER_ROW = (
-    *("scores", "stage", "paid", "finished", "partial"),
+    *("scores", "stage", "paid", "finished", "partial", "branch"),
     *("prediction", "probabilities", "cost", "model_cost"),  # once they have been worked out
 )
 
@@ -52,6 +52,8 @@ class Answer:
         The probability of the leading class.
     stage : int or (n,) int
         Stages done; one number when all rows are equally far.
+    branch : int or (n,) int
+        Which of the plan's branches these stages belong to, for a budget that was known in advance; -1: the chain.
     cost : (n,) or float
         What each row really paid (realised cost). Where that is not counted, as in a server whose model's meter is "model",
         the model cost.
@@ -83,6 +85,7 @@ class Answer:
     elapsed: float = 0.0
     reason: str = ""
     failures: Mapping[str, str] = field(default_factory=dict)
+    branch: Any = -1
 
     @_derived
     def prediction(self) -> Any:
@@ -124,8 +127,17 @@ class Answer:
     @_derived
     def model_cost(self) -> Any:
         """The cost of the stages as fixed at training."""
-        cost = self.plan.prefix_costs[self.stage]
+        if isinstance(self.branch, np.ndarray):
+            cost = np.empty(len(self.branch))
+            for number in np.unique(self.branch):
+                here = self.branch == number
+                cost[here] = self._plan_of(number).prefix_costs[self.stage[here]]
+            return cost
+        cost = self._plan_of(self.branch).prefix_costs[self.stage]
         return cost if isinstance(cost, np.ndarray) else float(cost)
+
+    def _plan_of(self, branch: int) -> Plan:
+        return self.plan if branch < 0 else self.plan.branches[branch]
 
     @_derived
     def groups(self) -> list[str]:
@@ -134,7 +146,8 @@ class Answer:
         if isinstance(self.bought, tuple):
             return [names[g] for g in self.bought]
         mask = self._mask.tolist()
-        return [names[g] for g in self.plan.purchases.order if mask[g]]
+        orders = [self._plan_of(number).purchases.order for number in np.unique(self.branch).tolist()]
+        return [names[g] for g in dict.fromkeys(g for order in orders for g in order) if mask[g]]
 
     @property
     def _mask(self) -> NDArray[np.bool_]:
@@ -143,8 +156,11 @@ class Answer:
         if isinstance(bought, np.ndarray):
             return np.asarray(bought.any(axis=0)) if bought.ndim == 2 else bought
         if bought is None:
-            purchases = self.plan.purchases
-            bought = purchases.order[: purchases.groups[np.max(self.stage, initial=0)]]
+            bought = set()
+            for number in np.unique(self.branch).tolist():
+                purchases = self._plan_of(number).purchases
+                done = np.max(self.stage, initial=0, where=np.asarray(self.branch) == number)
+                bought.update(purchases.order[: purchases.groups[done]])
         mask = np.zeros(self.plan.costs.n_groups, dtype=bool)
         mask[list(bought)] = True
         return mask
@@ -154,7 +170,7 @@ class Answer:
         """Whether nothing was left to do."""
         return bool(np.all(self.finished))
 
-    def rows(self, which: slice | NDArray[np.bool_]) -> Answer:
+    def rows(self, which: slice | NDArray[Any]) -> Answer:
         """The answer of some rows, with what has been worked out of them already."""
         some = self.__dict__.copy()
         some.pop("groups", None)
@@ -170,6 +186,20 @@ class Answer:
         answer = object.__new__(Answer)
         answer.__dict__ = some
         return answer
+
+    def on_the_way(self, plan: Plan, branch: int, before: int) -> Answer:
+        """An answer of ``plan.by_way_of(branch, before)``, told as one of ``plan``."""
+        arrived = np.asarray(self.stage) > before
+        told = self.changed(
+            plan=plan,
+            stage=np.where(arrived, np.asarray(self.stage) - before, self.stage),
+            branch=np.where(arrived, branch, -1),
+        )
+        for name in ("cost", "model_cost", "groups"):
+            told.__dict__.pop(name, None)
+        if not np.ndim(self.stage):
+            told.stage, told.branch = int(told.stage), int(told.branch)
+        return told
 
     def work_out(self) -> None:
         """Predictions and costs now: once for all rows, before they are taken apart."""
@@ -192,6 +222,10 @@ class Answer:
             for name in ("stage", "finished", "partial", "paid")
             if getattr(first, name) is not None
         }
+        if any(np.ndim(part.branch) or part.branch >= 0 for part in parts):
+            columns["branch"] = np.concatenate(
+                [np.broadcast_to(part.branch, len(part._rows)) for part in parts]
+            )
         rows = [part._rows for part in parts]
         scores = rows[0].joined(rows) if isinstance(rows[0], Ragged) else np.concatenate(rows)
         bought = np.any([part._mask for part in parts], axis=0)

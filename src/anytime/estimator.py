@@ -27,7 +27,7 @@ from anytime.forest_run import ForestRun, start
 from anytime.losses import LINKS
 from anytime.one_row import OneRow
 from anytime.parameters import check_names
-from anytime.plan import Array, Plan
+from anytime.plan import Array, Choice, Plan
 from anytime.rows import Rows, read_table, reader_of, warn_of_absent
 from anytime.validation import is_amount, validated
 
@@ -39,6 +39,7 @@ __all__ = ["AnytimeModel", "ClassifierFace", "RegressorFace", "ValueFace", "budg
 Budget = float | ArrayLike | None
 Amount = float | None
 METERS = ("model", "realised")  # by which a budget can be counted
+_REASONS = ("stop", "deadline", "groups", "budget", "complete")  # why answers of several parts end: the first
 
 _FLOAT = np.dtype(np.float64)
 
@@ -135,7 +136,8 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         X : (n, d)
             A table may have its columns in any order, and need not have all: see ``anytime.rows``.
         budget : float or (n,) float, default=None
-            The most that any row, or each of them, may pay. ``meter`` says how it is counted.
+            The most that any row, or each of them, may pay. ``meter`` says how it is counted. A branch of the plan may answer a
+            budget, which is known in advance; with a deadline or a stop flag rows keep to the chain.
         deadline : float, default=None
             Seconds from now, for the whole batch.
         mean_budget : float, default=None
@@ -150,17 +152,18 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         Answer
         """
         began = time.monotonic()
-        run = self._run_plan(
-            self._read_in(X), budget, mean_budget, self._due(began, deadline), stop, metered=True
-        )
-        assert isinstance(run, Run)
-        if run.partial.any():
-            reason = "stop" if stop is not None and stop.is_set() else "deadline"
-        elif run.incomplete.any():
-            reason = "groups"
-        else:
-            reason = "complete" if self._complete(run).all() else "budget"
-        return self._read(run, began, reason=reason)
+        due = self._due(began, deadline)
+        rows = self._read_in(X)
+        parts = self._parts_by_branch(rows, budget, mean_budget, due, stop)
+        runs = [self._run_plan(part, money, mean_budget, due, stop, metered=True) for _, part, money in parts]
+        answers = [
+            self._read(run, began, reason=self._reason(run, stop)) for run in runs if isinstance(run, Run)
+        ]
+        if len(answers) == 1:
+            return answers[0]
+        reason = min((answer.reason for answer in answers), key=_REASONS.index)
+        joined = Answer.joined(answers, elapsed=time.monotonic() - began, reason=reason)
+        return joined.rows(np.argsort(np.concatenate([which for which, _, _ in parts])))
 
     def stages(self, X: ArrayLike) -> Iterator[Answer]:
         """Every prefix: the answer before the first stage, then one after each stage."""
@@ -203,27 +206,35 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         due = self._due(time.monotonic(), deadline)
         rows = self._read_in(X)
         n = len(rows.X)
+        prices = None if row_prices is None else self._row_prices(row_prices, n)
         began = time.perf_counter()
-        run = self._run_plan(rows, budget, mean_budget, due, metered=meter != "time")
-        if meter == "time":
-            return np.full(n, (time.perf_counter() - began) / max(n, 1))
-        assert isinstance(run, Run)
-        if meter == "model":
-            return self.plan_.prefix_costs[run.answered]
-        assert run.ledger is not None
-        if row_prices is None:
-            return self.costs_.amounts(run.ledger.paid)
-        prices = np.asarray(row_prices, dtype=np.float64)
+        costs = np.empty(n)
+        for which, part, money in self._parts_by_branch(rows, budget, mean_budget, due):
+            run = self._run_plan(part, money, mean_budget, due, metered=meter != "time")
+            if meter == "time":
+                continue
+            assert isinstance(run, Run)
+            assert run.ledger is not None
+            if meter == "model":
+                costs[which] = run.plan.prefix_costs[run.answered]
+            elif prices is None:
+                costs[which] = self.costs_.amounts(run.ledger.paid)
+            else:
+                bought = run.ledger.bought
+                features = (bought @ self.plan_.costs.prices).astype(np.int64)
+                evaluation = self.costs_.amounts(run.ledger.paid - features)
+                costs[which] = np.where(bought, prices[which], 0.0).sum(axis=1) + evaluation
+        return np.full(n, (time.perf_counter() - began) / max(n, 1)) if meter == "time" else costs
+
+    def _row_prices(self, given: ArrayLike, n: int) -> Array:
+        prices = np.asarray(given, dtype=np.float64)
         if prices.shape != (n, self.plan_.costs.n_groups):
             raise ValueError(
                 f"row_prices has shape {prices.shape}, but needs ({n}, {self.plan_.costs.n_groups})"
             )
         if (prices < 0).any():
             raise ValueError("row_prices must not be negative")
-        bought = run.ledger.bought
-        features = (bought @ self.plan_.costs.prices).astype(np.int64)
-        evaluation = self.costs_.amounts(run.ledger.paid - features)
-        return np.asarray(np.where(bought, prices, 0.0).sum(axis=1) + evaluation)
+        return prices
 
     def truncate(self, budget: float | None = None, *, mean_budget: float | None = None) -> Self:
         """A model of its own that never spends more than ``budget`` on a row, or ``mean_budget`` on average.
@@ -238,6 +249,9 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         smaller = copy.copy(self)
         plan = self.plan_ if policy is None else self.plan_.with_policy(policy)
         smaller.plan_ = plan.head(int(stages))
+        if mean_budget is None:
+            branches = self.plan_.within(self._ticks("budget", budget)).branches
+            smaller.plan_ = replace(smaller.plan_, branches=branches)
         if cap is not None:
             smaller.plan_ = replace(smaller.plan_, limit=min(self.plan_.limit, self.costs_.amount(int(cap))))
         return smaller
@@ -492,8 +506,12 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         *,
         metered: bool = False,
     ) -> Run | ForestRun:
-        """The plan run over rows as far as the bounds, and what is there of the rows, allow."""
-        stages, cap, policy = self._reach(budget, mean_budget)
+        """The plan run over rows as far as the bounds, and what is there of the rows, allow; one branch, or none, for all."""
+        choice = self._choice(rows.held, budget, mean_budget, due, stop)
+        if choice is None:
+            stages, cap, policy = self._reach(budget, mean_budget)
+        else:
+            stages, cap, policy = choice.stages, None, None
         for entries in (stages, cap):
             if isinstance(entries, np.ndarray) and entries.ndim and entries.shape != (len(rows.X),):
                 raise ValueError(
@@ -501,6 +519,8 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
                 )
         kind = Run if metered else start
         plan = self.plan_ if policy is None else self.plan_.with_policy(policy)
+        if choice is not None and np.max(choice.branch, initial=-1) >= 0:
+            plan = plan.branches[np.max(choice.branch)]
         run = kind(plan, rows.X, metered=metered or cap is not None, threads=self._threads(), held=rows.held)
         run.advance(stages, budget=UNLIMITED if cap is None else cap, deadline=due, stop=stop)
         if isinstance(run, Run) and run.incomplete.any():
@@ -511,7 +531,48 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         self, X: Any, budget: Budget, deadline: float | None, mean_budget: float | None = None
     ) -> Array:
         due = self._due(time.monotonic(), deadline)
-        return self._run_plan(self._read_in(X), budget, mean_budget, due).scores()
+        rows = self._read_in(X)
+        parts = self._parts_by_branch(rows, budget, mean_budget, due)
+        if len(parts) == 1:
+            return self._run_plan(rows, budget, mean_budget, due).scores()
+        scores = np.empty((len(rows.X), self.plan_.n_outputs))
+        for which, part, money in parts:
+            scores[which] = self._run_plan(part, money, mean_budget, due).scores()
+        return scores
+
+    def _choice(
+        self,
+        held: NDArray[np.bool_] | None,
+        budget: Budget,
+        mean_budget: float | None,
+        due: float,
+        stop: Stop | None,
+    ) -> Choice | None:
+        """What answers a budget that is known in advance; None where rows keep to the chain."""
+        if not self.plan_.branches or self.meter != "model" or due < np.inf or stop is not None:
+            return None
+        if budget is None and mean_budget is None:
+            budget, mean_budget = self.budget, self.mean_budget
+        if mean_budget is not None:
+            return None
+        return self.plan_.choice(UNLIMITED if budget is None else self._ticks("budget", budget), held)
+
+    def _parts_by_branch(
+        self, rows: Rows, budget: Budget, mean_budget: float | None, due: float, stop: Stop | None = None
+    ) -> list[tuple[Any, Rows, Budget]]:
+        """Rows that one branch, or the chain, answers, with their budgets: mostly all of them."""
+        everything: list[tuple[Any, Rows, Budget]] = [(slice(None), rows, budget)]
+        if (
+            budget is None
+            or not np.ndim(budget)
+            or (choice := self._choice(rows.held, budget, mean_budget, due, stop)) is None
+        ):
+            return everything
+        branch, budgets = np.asarray(choice.branch), np.asarray(budget)
+        if branch.shape != (len(rows.X),) or np.unique(branch).size < 2:
+            return everything  # of a wrong shape: the run says so
+        parts = [np.flatnonzero(branch == number) for number in np.unique(branch)]
+        return [(which, replace(rows, X=rows.X[which]), budgets[which]) for which in parts]
 
     @property
     def _answer(self) -> Callable[..., Answer]:
@@ -530,11 +591,27 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             run.partial,
             time.monotonic() - began,
             reason,
+            branch=self._branch_of(run),
         )
+
+    def _branch_of(self, run: Run) -> int:
+        """The branch that a run is of; -1: the chain."""
+        return next((number for number, plan in enumerate(self.plan_.branches) if plan is run.plan), -1)
+
+    def _reason(self, run: Run, stop: Stop | None) -> str:
+        """Why a run has ended."""
+        if run.partial.any():
+            return "stop" if stop is not None and stop.is_set() else "deadline"
+        if run.incomplete.any():
+            return "groups"
+        return "complete" if self._complete(run).all() else "budget"
 
     def _complete(self, run: Run) -> NDArray[np.bool_]:
         """(n,) rows that have nothing left to do, whatever the budget: those that left early for a mean have."""
-        return run.complete if run.plan is self.plan_ else run.complete & (run.done == self.plan_.n_stages)
+        branch = self._branch_of(run)
+        if run.plan is self.plan_ or (branch >= 0 and branch == self.plan_.choice(UNLIMITED).branch):
+            return run.complete
+        return np.asarray(run.complete & (branch < 0) & (run.done == self.plan_.n_stages))
 
     def _decide(self, scores: Array) -> Any:
         """What scores, (n, K), say."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from anytime.blocks import Block
 from anytime.engine import combined
 from anytime.losses import LINKS
+from anytime.plan import Plan
 from anytime.rows import Rows
 from anytime.validation import is_amount
 
@@ -40,6 +41,7 @@ class OneRow:
         self.realised = model.meter == "realised"
         self.affordable = plan.n_stages if self.realised else int(plan.affordable(plan.limit_ticks))
         self.limit, self.n_outputs = plan.limit_ticks, plan.n_outputs
+        self.branches = () if self.realised else plan.branches
         self.alone = plan.n_outputs == 1
         self.base = float(plan.base[0]) if self.alone else plan.base
         self.mean = plan.combine == "mean"
@@ -63,6 +65,12 @@ class OneRow:
             until = min(until, bisect_right(self.mean_costs, self.ticks(_amount("mean_budget", mean_budget))))
         if budget is not None:
             cap = min(cap, self.ticks(_amount("budget", budget)))
+        if self.branches and mean_budget is None and due == np.inf:
+            branch, until = self.plan.choice(cap)
+            plan = self.plan if branch < 0 else self.branches[branch]
+            if plan.always_replaces:
+                return self._decided(self._last_of(plan, x, int(until), due))
+            return self.model._decide(self.model._run_plan(Rows(x[None, :]), budget, None, due).scores())[0]
         binding = cap < self.costs[until]
         if binding and not self.realised:
             until, binding = bisect_right(self.costs, cap) - 1, False
@@ -75,7 +83,7 @@ class OneRow:
             total = (sums.item() if self.alone else sums) * self.unit
             return self._decided(combined(total, done, self.base, self.mean))
         if self.refits and not binding and not (self.goes_on and due < np.inf):
-            return self._decided(self._last_of(x, until, due))
+            return self._decided(self._last_of(self.plan, x, until, due))
         run = self.model._run_plan(Rows(x[None, :]), budget, mean_budget, due)
         return self.model._decide(run.scores())[0]
 
@@ -93,12 +101,12 @@ class OneRow:
         )
         return int(done[0])
 
-    def _last_of(self, x: NDArray[np.float64], until: int, due: float) -> Any:
+    def _last_of(self, plan: Plan, x: NDArray[np.float64], until: int, due: float) -> Any:
         """Scores after ``until`` stages, each of which replaces the answer; the base where there is no time."""
         if not until or time.monotonic() >= due:
             return self.base
-        b, within = self.plan.locate(until - 1)
-        block = self.plan.blocks[b]
+        b, within = plan.locate(until - 1)
+        block = plan.blocks[b]
         if block.forest is None:
             scores = block.outputs(within, x[None, :])[0]
         else:

@@ -9,8 +9,11 @@ is one valid answer:
 - ``weights`` (a refitted table): the base plus all stages' outputs weighted by row ``t``, usable only when stages 1..t are done.
 
 A stage may *replace* the answer instead of adding to it, work only on rows that a rule lets *pass*, and *stop* rows that a rule
-is satisfied with. Anytime framework: Grubb, *Anytime Prediction*, chapter 6; prefixes with their own weights: Hu, *Anytime Linear
-Prediction*, Algorithm 1.
+is satisfied with. Beside this chain may stand *branches*, plans of their own that answer a budget which is known in advance: what
+may be interrupted has to keep to one nested order, a known budget need not.
+
+Anytime framework: Grubb, *Anytime Prediction*, chapter 6; prefixes with their own weights: Hu, *Anytime Linear Prediction*,
+Algorithm 1; interruptible and contract algorithms: Russell and Zilberstein, *Composing real-time systems*, 1991.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +50,13 @@ class Stage:
     replaces: bool
     passes: Rule | None
     stops: Rule | None
+
+
+class Choice(NamedTuple):
+    """What answers a known budget; arrays where there is one budget per row."""
+
+    branch: Any  # its number; -1: the chain
+    stages: Any  # of the chain or the branch
 
 
 class Purchases(NamedTuple):
@@ -90,6 +100,9 @@ class Plan:
         For mean budgets: which rows leave early, so that others go further. None: with a mean budget all go equally far.
     limit : float, default=inf
         A spending cap that no budget lifts.
+    branches : sequence of Plan, default=()
+        Plans that answer a known budget after their last stage. Their first stage replaces the base; they have the same costs and
+        outputs as the chain, a ``quality`` on the same scale, and no rules or branches of their own.
     """
 
     blocks: Sequence[Block]
@@ -107,10 +120,12 @@ class Plan:
     expected_costs: Array | None = None
     stop_table: StopTable | None = None
     limit: float = np.inf
+    branches: Sequence[Plan] = ()
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
         set_(self, "blocks", tuple(self.blocks))
+        set_(self, "branches", tuple(self.branches))
         set_(self, "base", np.atleast_1d(np.asarray(self.base, dtype=np.float64)))
         if self.weights is not None:
             set_(self, "weights", tuple(np.asarray(row, dtype=np.float64) for row in self.weights))
@@ -243,6 +258,8 @@ class Plan:
                 read[block.columns(within)] = True
         for rule in (*self.passes.values(), *self.stops.values()):
             read[rule.columns()] = True
+        for branch in self.branches:
+            read |= branch.read_columns
         return read
 
     @cached_property
@@ -304,6 +321,48 @@ class Plan:
         return self.stage_ticks.searchsorted(np.minimum(ticks, self.limit_ticks), side="right")
 
     @cached_property
+    def choices(self) -> tuple[NDArray[np.int64], Choice]:
+        """(m,) budgets, in ticks, from which on something else answers a known budget, and what it is.
+
+        The first is the answer before the first stage. Quality on held-out rows never falls from one to the next.
+        """
+        offers = [(ticks, -1, stages) for stages, ticks in enumerate([0, *self.stage_ticks.tolist()])]
+        offers += [(int(b.stage_ticks[-1]), number, b.n_stages) for number, b in enumerate(self.branches)]
+        known: dict[int, tuple[int, int]] = {}
+        chain, best, in_branch = -np.inf, -np.inf, (-1, 0)
+        for ticks, branch, stages in sorted(offers):  # of those that cost the same the chain comes first
+            if ticks > self.limit_ticks:
+                break
+            quality = (self if branch < 0 else self.branches[branch]).quality
+            assert quality is not None
+            if branch < 0:
+                chain = quality[stages]
+                known[ticks] = in_branch if best > chain else (-1, stages)
+            elif quality[stages] > max(best, chain):
+                best, in_branch = quality[stages], (branch, stages)
+                known[ticks] = in_branch
+        branches, stages_done = np.array(list(known.values()), dtype=np.int64).T
+        return np.array(list(known), dtype=np.int64), Choice(branches, stages_done)
+
+    def choice(self, ticks: NDArray[np.int64] | int, held: NDArray[np.bool_] | None = None) -> Choice:
+        """What answers a budget that is known in advance, or one per row, where rows have the groups ``held``.
+
+        The longest affordable prefix of the chain, unless an affordable branch is better on held-out rows; of these the best, and
+        of equals the cheapest.
+        """
+        if not self.branches:
+            stages = self.affordable(ticks)
+            return Choice(np.full_like(stages, -1), stages)
+        if held is not None and not held.all():
+            there = [k for k, branch in enumerate(self.branches) if held[branch.purchases.order].all()]
+            if len(there) < len(self.branches):
+                found = replace(self, branches=[self.branches[k] for k in there]).choice(ticks)
+                return Choice(np.array([*there, -1])[found.branch], found.stages)
+        budgets, best = self.choices
+        at = budgets.searchsorted(np.minimum(ticks, self.limit_ticks), side="right") - 1
+        return Choice(best.branch[at], best.stages[at])
+
+    @cached_property
     def policy_ticks(self) -> NDArray[np.int64]:
         """(m,) what rows pay on average under each policy of the table of stops, in ticks; none without a table."""
         if self.stop_table is None:
@@ -356,7 +415,7 @@ class Plan:
     # ------------------------------------------------------------------ derived plans
 
     def head(self, n_stages: int) -> Plan:
-        """The plan that ends after ``n_stages`` stages."""
+        """The plan that ends after ``n_stages`` stages, without branches."""
         kept: list[Block] = []
         for block, start in zip(self.blocks, self.block_start, strict=False):
             if start < n_stages:
@@ -373,7 +432,50 @@ class Plan:
             quality=None if self.quality is None else self.quality[: n_stages + 1],
             expected_costs=None if self.expected_costs is None else self.expected_costs[:n_stages],
             stop_table=None if self.stop_table is None else self.stop_table.head(n_stages),
+            branches=(),
         )
+
+    def within(self, ticks: int) -> Plan:
+        """The plan without what no budget up to ``ticks`` can use: later stages, and branches that are never the best."""
+        branches = np.unique(self.choices[1].branch[self.choices[0] <= ticks]) if self.branches else ()
+        kept = [self.branches[number] for number in branches if number >= 0]
+        return replace(self.head(int(self.affordable(ticks))), branches=kept)
+
+    def followed_by(self, branches: Sequence[Plan]) -> Plan:
+        """One chain of this plan's stages and then those of ``branches``, each of which begins anew."""
+        parts = [replace(self, branches=()), *branches]
+        replaces = [np.zeros(p.n_stages, dtype=bool) if p.replaces is None else p.replaces for p in parts]
+        evaluation = [
+            np.zeros(p.n_stages) if p.evaluation_costs is None else p.evaluation_costs for p in parts
+        ]
+        return Plan(
+            blocks=[block for part in parts for block in part.blocks],
+            costs=self.costs,
+            base=self.base,
+            link=self.link,
+            combine=self.combine,
+            evaluation_costs=np.concatenate(evaluation) if any(map(np.any, evaluation)) else None,
+            replaces=np.concatenate(replaces),
+            passes=self.passes,
+            stops=self.stops,
+        )
+
+    def stages_before(self, branch: int, ticks: int) -> int:
+        """Stages of the chain that can be done on the way to a branch: they buy only what it needs, and the money lasts."""
+        own = self.branches[branch]
+        needed = set(own.purchases.order)
+        evaluation, before = 0, 0
+        for s, n_bought in enumerate(self.purchases.groups[1:]):
+            evaluation += int(self.evaluation_ticks[s])
+            affordable = evaluation + int(own.stage_ticks[-1]) <= min(ticks, self.limit_ticks)
+            if not affordable or not needed.issuperset(self.purchases.order[:n_bought]):
+                break
+            before = s + 1
+        return before
+
+    def by_way_of(self, branch: int, before: int) -> Plan:
+        """``before`` stages of the chain and then a branch: what is interrupted on the way has the answer of the chain."""
+        return self.head(before).followed_by([self.branches[branch]])
 
     def with_policy(self, policy: int) -> Plan:
         """The plan in which rows leave as a policy of the table of stops says, whatever the budget."""
@@ -397,7 +499,9 @@ class Plan:
 
     def with_costs(self, costs: FeatureCosts, names: Sequence[str] | None = None) -> Plan:
         """The same stages under other prices, as on another machine; what rows pay on average has to be measured anew."""
-        return replace(self, costs=costs.bind(self.n_features, names), expected_costs=None)
+        bound = costs.bind(self.n_features, names)
+        branches = [replace(branch, costs=bound) for branch in self.branches]
+        return replace(self, costs=bound, expected_costs=None, branches=branches)
 
 
 def _check_plan(plan: Plan) -> None:
@@ -461,6 +565,25 @@ def _check_plan(plan: Plan) -> None:
             )
     if plan.weights is not None:
         _check_weights(plan)
+    if plan.branches and (plan.quality is None or plan.weights is not None):
+        raise ValueError(
+            "a plan with branches needs the quality of its prefixes, and cannot have a refitted table"
+        )
+    if plan.branches and plan.quality is not None and (np.diff(plan.quality) < 0).any():
+        raise ValueError("quality must not fall along a chain that has branches beside it")
+    for number, branch in enumerate(plan.branches):
+        _check_branch(plan, f"branch {number}", branch)
+
+
+def _check_branch(plan: Plan, name: str, branch: Plan) -> None:
+    if branch.costs is not plan.costs or branch.link != plan.link or branch.n_outputs != plan.n_outputs:
+        raise ValueError(f"{name} must have the costs, the link and the outputs of the plan")
+    if branch.branches or branch.weights is not None or branch.passes or branch.stops:
+        raise ValueError(f"{name} must have no branches, refitted table or rules of its own")
+    if not branch.n_stages or branch.replaces is None or not branch.replaces[0]:
+        raise ValueError(f"the first stage of {name} must replace the base")
+    if branch.combine != plan.combine or branch.quality is None:
+        raise ValueError(f"{name} must combine stages as the plan does, and have a quality")
 
 
 def _check_columns(plan: Plan, name: str, block: Block) -> None:

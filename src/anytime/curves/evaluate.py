@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,10 +64,10 @@ def curve(
         NDCG@5 for a regressor given ``qid``.
     meter : {"budget", "model", "realised", "time"}, default=None
         The cost axis. "budget": the most that any row may pay, as in ``predict(X, budget=b)``; points lie where an answer
-        changes, or at 64 of these budgets. The others are read after every stage. "model": the most that the stages can cost,
-        fixed at training. "realised": the mean over rows of what was really paid, as in ``predict(X, mean_budget=b)``;
-        where rows leave early for that, points lie at up to 24 mean budgets. "time": seconds for the whole batch, judging not
-        included. None: what the budgets of the model are about, "realised" for a family that is trained for a
+        changes, or at 64 of these budgets. Branches of the plan answer here, and only here. The others are read after every
+        stage. "model": the most that the stages can cost, fixed at training. "realised": the mean over rows of what was really
+        paid, as in ``predict(X, mean_budget=b)``; where rows leave early for that, points lie at up to 24 mean budgets. "time":
+        seconds for the whole batch, judging not included. None: what the budgets of the model are about, "realised" for a family that is trained for a
         ``mean_budget``, else "budget" or, where that is the same, "model".
     sample_weight : (n,), default=None
     qid : (n,), default=None
@@ -128,6 +128,12 @@ def curve(
     classes = np.asarray(model.classes_) if classifier else None
     if not hasattr(model, "stages"):
         records = [_whole(model, X, classes, judge, full_cost, meter)]
+    elif meter == "budget" and _has_branches(model):
+        answers = [model.answer(X, budget=budget) for budget in _known_budgets(model)]
+        records = [
+            replace(judge.record(answer, answer.elapsed, classes), stage=point)
+            for point, answer in enumerate(answers)
+        ]
     elif meter == "budget" and getattr(model, "meter", None) == "realised":
         records = []
         for budget in _budgets(model, X):
@@ -238,7 +244,20 @@ def usual_meter(models: Iterable[Any]) -> Meter:
     models = [within_pipeline(model)[0] for model in models]
     if any("mean_budget" in getattr(model, "__dict__", {}) for model in models):
         return "realised"
-    return "budget" if any(getattr(model, "meter", None) == "realised" for model in models) else "model"
+    own = any(getattr(model, "meter", None) == "realised" or _has_branches(model) for model in models)
+    return "budget" if own else "model"
+
+
+def _has_branches(model: Any) -> bool:
+    """Whether a budget that is known in advance may be answered by a branch."""
+    return bool(getattr(getattr(model, "plan_", None), "branches", ())) and model.meter == "model"
+
+
+def _known_budgets(model: Any) -> list[float]:
+    """Budgets from which on something else is the best answer, from nothing to everything."""
+    plan = model.plan_
+    budgets: list[float] = plan.costs.costs.amounts(plan.choices[0]).tolist()
+    return budgets
 
 
 def _budgets(model: Any, X: Any) -> list[float]:

@@ -32,7 +32,7 @@ _NORMALISED = ("one_vs_all", "counts", "least_squares")
 
 def to_c(model: Any, path: str | Path | None = None, *, name: str | None = None) -> str:
     """A fitted model as a C99 header; see ``AnytimeModel.to_c``."""
-    what = exported(model)
+    what = exported(model, chain_only=True)
     name = _identifier(name or (type(model).__name__ if path is None else Path(path).stem))
     text = _header(model, what, name)
     if path is not None:

@@ -25,7 +25,7 @@ class ExportError(ValueError):
 class Exported:
     """A model as exporters see it."""
 
-    plan: Plan  # cut after the last stage that any budget reaches
+    plan: Plan  # cut after the last stage that any budget reaches; then the branches that answer some of them
     link: Link
     stages: list[int]  # (B,): stages done within each budget, at least 1
     labels: list[str]  # (B,): the budgets as parts of names
@@ -41,8 +41,13 @@ class Exported:
         return {self.names[column]: [str(value) for value in values] for column, values in known.items()}
 
 
-def exported(model: Any, budgets: Sequence[float | None] | None = None) -> Exported:
-    """Look at a fitted model; ``budgets`` None is the one that its ``predict`` has."""
+def exported(
+    model: Any, budgets: Sequence[float | None] | None = None, *, chain_only: bool = False
+) -> Exported:
+    """Look at a fitted model; ``budgets`` None is the one that its ``predict`` has.
+
+    What can be stopped after any stage has to be ``chain_only``: branches answer budgets that are known in advance.
+    """
     check_is_fitted(model, "plan_")
     given: list[float | None] = [None] if budgets is None else list(budgets)
     if not given:
@@ -56,24 +61,33 @@ def exported(model: Any, budgets: Sequence[float | None] | None = None) -> Expor
             "a streaming model with columns of words turns them into numbers that it keeps learning, which no format holds; "
             "train it on numbers"
         )
-    stages = [_reached(model, budget) for budget in given]
-    plan: Plan = model.plan_
+    chosen = [_chosen(model, budget, chain_only) for budget in given]
+    chain: Plan = model.plan_.head(max((stages for branch, stages in chosen if branch < 0), default=0))
+    used = sorted({branch for branch, _ in chosen if branch >= 0})
+    branches = [model.plan_.branches[number] for number in used]
+    ends = np.cumsum([chain.n_stages, *(branch.n_stages for branch in branches)]).tolist()
+    plan = chain.followed_by(branches) if branches else chain
     names = getattr(model, "feature_names_in_", None)
     return Exported(
-        plan=plan.head(max(stages)),
+        plan=plan,
         link=LINKS[model._scores_link],
-        stages=stages,
+        stages=[stages if branch < 0 else ends[used.index(branch) + 1] for branch, stages in chosen],
         labels=labels,
         classes=getattr(model, "classes_", None),
         names=[f"x{column}" for column in range(plan.n_features)] if names is None else [*map(str, names)],
         columns=getattr(model, "columns_", None),
-        spent=plan.stage_costs[: max(stages)],
+        spent=np.concatenate([part.stage_costs for part in (chain, *branches)]),
     )
 
 
-def _reached(model: Any, budget: float | None) -> int:
-    """Stages that a budget buys."""
+def _chosen(model: Any, budget: float | None, chain_only: bool) -> tuple[int, int]:
+    """What a budget buys: stages of a branch, or of the chain (-1)."""
+    choice = None if chain_only else model._choice(None, budget, None, np.inf, None)
+    if choice is not None and choice.branch >= 0:
+        return int(choice.branch), int(choice.stages)
     reached, cap, policy = model._reach(budget)
+    if choice is not None:
+        reached = choice.stages
     if policy is not None:
         raise ExportError(
             "the model's mean_budget lets sure rows leave early: export truncate(mean_budget=...), which always does"
@@ -95,7 +109,7 @@ def _reached(model: Any, budget: float | None) -> int:
         raise ExportError(
             f"{named} buys no stage, only a constant: the first stage costs {plan.stage_costs[0]:g}{unit}"
         )
-    return stages
+    return -1, stages
 
 
 def full_table(row: Array, n_outputs: int) -> Array:

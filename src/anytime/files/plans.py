@@ -40,6 +40,7 @@ Arrays = dict[str, NDArray[Any]]
 MOST_STAGES = 100_000
 FREE_STAGES = 4096
 MOST_BLOCKS = 10_000
+MOST_BRANCHES = 1_000
 _MOST_TICKS = 2**62  # of a whole plan: a row that pays for everything must not overflow
 _FREE_WORK = 1 << 22  # steps of setting up that any file may ask for, and so many times what it stores:
 _WORK_RATIO = 4
@@ -114,6 +115,11 @@ def write_plan(plan: Plan) -> tuple[dict[str, Any], Arrays]:
         "costs": write_costs(plan.costs.costs),
         **_write_stages(plan, "plan", arrays),
     }
+    if plan.branches:
+        description["branches"] = [
+            _write_stages(branch, f"plan.branches.{number}", arrays)
+            for number, branch in enumerate(plan.branches)
+        ]
     return description, arrays
 
 
@@ -199,8 +205,17 @@ def read_plan(
     """Build the plan again, or raise ``BadFileError`` (here) or ``ValueError`` (in a constructor)."""
     bound = _read_bound_costs(fields.inner("costs"), arrays, n_features, names)
     most_stages = min(MOST_STAGES, FREE_STAGES + file_bytes // 4)  # even a stage that does nothing takes time
-    plan = _read_stages(fields, "plan", arrays, bound, most_stages, limit=fields.number("limit", 0))
-    _check_setting_up(plan, fields.where)
+    branches = [
+        _read_stages(branch, f"plan.branches.{number}", arrays, bound, most_stages)
+        for number, branch in enumerate(
+            fields.each("branches", MOST_BRANCHES) if fields.has("branches") else ()
+        )
+    ]
+    plan = _read_stages(
+        fields, "plan", arrays, bound, most_stages, limit=fields.number("limit", 0), branches=branches
+    )
+    for part in (plan, *branches):
+        _check_setting_up(part, fields.where)
     return plan
 
 

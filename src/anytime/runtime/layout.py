@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.answer import Answer
 from anytime.engine import Run
 from anytime.estimator import AnytimeModel
 from anytime.features import Features
@@ -31,6 +32,8 @@ class Layout:
     model : fitted AnytimeModel
     features : Features, default=None
         None: examples are rows, of which some groups may not be there.
+    plan : Plan, default=None
+        What is run. None: the chain of the model.
 
     Attributes
     ----------
@@ -44,10 +47,10 @@ class Layout:
         Whether many stages of a block run in one native call for rows of a matrix: plain forests, and filtered ones.
     """
 
-    def __init__(self, model: AnytimeModel, features: Features | None) -> None:
+    def __init__(self, model: AnytimeModel, features: Features | None, plan: Plan | None = None) -> None:
         _refuse_structures(model)
         self.model, self.features = model, features
-        self.plan = plan = model._plan
+        self.plan = plan = model._plan if plan is None else plan
         costs = plan.costs.costs
         self.names = costs.names
         self.column_group = plan.costs.column_group
@@ -63,7 +66,9 @@ class Layout:
             )
         self.link = LINKS[plan.link]
         self.n_stages = plan.n_stages
-        self.answer = model._answer
+        self.answer = partial(Answer, plan, getattr(model, "classes_", None))
+        self.chain = self  # of a way to a branch, the layout of the chain
+        self._ways: dict[tuple[int, int], Layout] = {}
         self.block_of = [plan.locate(s)[0] for s in range(self.n_stages)]
         probe = Run(plan, np.empty((0, plan.n_features)))
         self.strides = [probe.is_native(b) for b in range(len(plan.blocks))]
@@ -112,6 +117,16 @@ class Layout:
     def rule_groups(self, rule: Rule) -> Groups:
         """Groups that a rule reads."""
         return self.plan.costs.groups_of(rule.columns())
+
+    def way(self, branch: int, before: int) -> Layout:
+        """The layout of ``before`` stages of the chain and then a branch; of the chain itself where that is -1."""
+        if branch < 0:
+            return self
+        way = self._ways.get((branch, before))
+        if way is None:
+            way = Layout(self.model, self.features, self.plan.by_way_of(branch, before))
+            way.chain, self._ways[branch, before] = self, way
+        return way
 
     @cached_property
     def ungated(self) -> Plan:

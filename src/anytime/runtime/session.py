@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from anytime.answer import Answer
+from anytime.costs import UNLIMITED
 from anytime.engine import Stop
 from anytime.estimator import AnytimeModel
 from anytime.features import Features
@@ -125,7 +126,7 @@ class Session:
     def step(self) -> bool:
         """Do one stage, whatever it costs (within the plan's limit); return whether there is more to do."""
         with self._writer:
-            steps = self._started()
+            steps = self._on_the_chain()
             bounds = Bounds(steps.walk.done + 1, "stages", cap=self._layout.plan.limit_ticks)
             return steps.run(bounds) == "stages"
 
@@ -161,6 +162,7 @@ class Session:
             bounds = Bounds.of(
                 self.model, called, budget, deadline, confidence, stop, max_stages, mean_budget
             )
+            self._on_the_chain()
             return self._within(bounds)
 
     def predict(
@@ -174,13 +176,20 @@ class Session:
         max_stages: int | None = None,
         mean_budget: float | None = None,
     ) -> Answer:
-        """Take up an example and answer within the bounds, all of which hold together. See ``resume`` for them."""
+        """Take up an example and answer within the bounds, all of which hold together. See ``resume`` for them.
+
+        A budget and nothing else is known in advance: a branch of the plan may answer it, on the way to which the stages of the
+        chain are done that buy nothing else. ``resume`` goes on along the chain.
+        """
         called = self._clock()
         with self._writer:
             bounds = Bounds.of(
                 self.model, called, budget, deadline, confidence, stop, max_stages, mean_budget
             )
             self._begin(raw)
+            uncertain = (deadline, confidence, stop, max_stages, mean_budget)
+            if all(bound is None for bound in uncertain):
+                return self._within_known(bounds, budget)
             return self._within(bounds)
 
     def read(self, policy: str = "latest") -> Answer:
@@ -231,6 +240,7 @@ class Session:
             steps = self._started()
             return {
                 "plan": _fingerprint(self._layout),
+                "way": next((e.way for e in reversed(steps.trace.events) if e.kind == "turn"), (-1, 0)),
                 "walk": steps.walk.state(),
                 "seconds": steps.seconds,
                 "blocked": steps.blocked,
@@ -253,7 +263,9 @@ class Session:
             raise ValueError(
                 f"the state is of another model: {state['plan']}, not {_fingerprint(session._layout)}"
             )
-        steps = session._take(Walk.from_state(session._layout, state["walk"]))
+        layout = session._layout.way(*state["way"])
+        steps = session._take(Walk.from_state(layout, state["walk"]))
+        steps.layout, steps.branch = layout, state["way"][0]
         steps.continue_from(Trace.from_json(state["trace"]), state["seconds"], state["blocked"])
         return session
 
@@ -272,6 +284,37 @@ class Session:
             self._timings.finish(self._clock() - bounds.due)
         return self.read()
 
+    def _within_known(self, bounds: Bounds, budget: float | None) -> Answer:
+        """The answer within a budget that is known in advance, and nothing else."""
+        steps, plan = self._started(), self._layout.plan
+        held = steps.walk.example.available if self.features is None else None
+        choice = None if self.skip else self.model._choice(held, budget, None, np.inf, None)
+        if choice is None:
+            return self._within(bounds)
+        money = self.model.budget if budget is None else budget
+        cap = int(UNLIMITED) if money is None else self.model.costs_.budget_ticks(money)
+        if choice.branch < 0:
+            return self._within(replace(bounds, until=int(choice.stages), cap=cap))
+        before = plan.stages_before(choice.branch, cap)
+        steps.turn_to(self._layout.way(choice.branch, before), int(choice.branch), before)
+        steps.run(Bounds(steps.layout.n_stages, "complete", cap=cap))
+        if not steps.walk.complete:  # an extractor has failed: what the chain can do without it
+            self._on_the_chain()
+            steps.run(replace(bounds, cap=cap))
+            steps.snapshot = steps.snapshot.changed(reason="failed", finished=False, partial=True)
+            return self.read()
+        best = choice.branch == plan.choice(UNLIMITED).branch
+        told = steps.snapshot.on_the_way(plan, int(choice.branch), before)
+        steps.snapshot = told.changed(finished=best, reason="complete" if best else "budget")
+        return self.read()
+
+    def _on_the_chain(self) -> Steps:
+        """The example, on the way along the chain again if it was on that to a branch."""
+        steps = self._started()
+        if steps.branch >= 0:
+            steps.turn_to(self._layout)
+        return steps
+
     def _started(self) -> Steps:
         if self._steps is None:
             raise RuntimeError("there is no example yet; call start first")
@@ -279,6 +322,8 @@ class Session:
 
     def _best_validated(self, steps: Steps, snapshot: Answer) -> Answer:
         quality = self._layout.plan.quality
+        if snapshot.branch >= 0:  # chosen for that
+            return snapshot
         if quality is None:
             raise ValueError(
                 "this model was not validated: its plan has no quality per stage to choose a best one by"

@@ -46,6 +46,8 @@ class Steps:
     trace : Trace
     seconds : float
         Spent in earlier runs.
+    branch : int
+        To which of the plan's branches it is on its way; -1: it goes along the chain.
     blocked : bool
         A refitted model lacks a group that it needs and cannot go on.
     """
@@ -56,6 +58,7 @@ class Steps:
         self.layout, self.walk, self.timings = layout, walk, timings
         self.skip = skip and layout.plan.weights is None
         self.clock = clock
+        self.branch = -1
         self.trace = Trace()
         if layout.features is None:
             self.trace.held = layout.names if walk.example.is_whole else [*walk.example.values()]
@@ -109,6 +112,12 @@ class Steps:
         self.snapshot = self.snapshot.changed(failures={**self.walk.example.failures, **self._late})
         replaced = {name: before[name].tolist() for name in names if name in before}
         self._record("given", groups=tuple(names), replaced=replaced)
+
+    def turn_to(self, layout: Layout, branch: int = -1, before: int = 0) -> None:
+        """Go on by some stages of the chain and then a branch, or by the chain; readers keep the answer so far."""
+        self.layout, self.branch, self.blocked = layout, branch, False
+        self.walk.turn_to(layout)
+        self._record("turn", way=(branch, before))
 
     def _publish(self, reason: str = "") -> None:
         """Let readers see the present state, and why the run ended if it has."""
@@ -279,7 +288,9 @@ class Steps:
         if failed := [g for g in lacking if layout.names[g] in walk.example.failures]:
             return self._give_up(s, failed[0], groups)
         if bounds.due < np.inf and self._expected(lacking) + self._stage_time(s) > bounds.due:
-            return self._decline(s, "deadline", bounds)  # features without the stage they are for would be money lost
+            return self._decline(
+                s, "deadline", bounds
+            )  # features without the stage they are for would be money lost
         for g in lacking:
             arrival = self._fetch(g, bounds)
             if arrival is Arrival.FAILED:

@@ -32,11 +32,11 @@ class Event:
 
     Attributes
     ----------
-    kind : {"group", "failure", "late", "given", "paid", "stages", "asked", "skip", "end"}
+    kind : {"group", "failure", "late", "given", "paid", "stages", "asked", "skip", "turn", "end"}
         A group arrived, failed or was not there in time; ``groups`` were given (stages are then done again from the first);
         a group that was there was paid for, to ask a filter; stages were done up to ``stage``; the gate of stage ``stage``
-        was asked, which could not be paid before; stages up to ``stage`` were left out, or none where the run cannot go on; the
-        run ended (``note`` says why; resuming goes on after it).
+        was asked, which could not be paid before; stages up to ``stage`` were left out, or none where the run cannot go on; from
+        here on the example goes another ``way``; the run ended (``note`` says why; resuming goes on after it).
     at : float
         Seconds of work since the example was started.
     stage : int
@@ -55,6 +55,8 @@ class Event:
         Groups that were given; or all that were paid for when a stage was begun and could not be finished.
     replaced : dict from str to list of float, default={}
         Numbers that those of the given groups had before which were there already.
+    way : (int, int), default=(-1, 0)
+        A branch, and how many stages of the chain come before it; or -1, the chain.
     """
 
     kind: str
@@ -68,6 +70,7 @@ class Event:
     cap: float | None = None
     groups: tuple[str, ...] = ()
     replaced: dict[str, list[float]] = field(default_factory=dict)
+    way: tuple[int, int] = (-1, 0)
 
 
 @dataclass
@@ -94,7 +97,12 @@ class Trace:
         told = json.loads(text)
         events = [Event(**entry) for entry in told["events"]]
         return cls(
-            [replace(e, scores=e.scores and tuple(e.scores), groups=tuple(e.groups)) for e in events],
+            [
+                replace(
+                    e, scores=e.scores and tuple(e.scores), groups=tuple(e.groups), way=(e.way[0], e.way[1])
+                )
+                for e in events
+            ],
             told["held"],
         )
 
@@ -170,6 +178,9 @@ def _redo(walk: Walk, event: Event, given: Mapping[str, ArrayLike]) -> None:
     cap = int(UNLIMITED) if event.cap is None else walk.costs.budget_ticks(event.cap)
     if event.kind == "given":
         walk.give({walk.layout.number[name]: numbers for name, numbers in given.items()})
+        return
+    if event.kind == "turn":
+        walk.turn_to(walk.layout.chain.way(*event.way))
         return
     if event.kind in ("group", "failure", "late", "paid"):
         group = walk.layout.number[event.group]

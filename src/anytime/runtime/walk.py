@@ -269,6 +269,15 @@ class Walk:
         self.run, self.skipped = self._fresh_run(), ()
         self.run.ledger = self.plan.costs.ledger(1, self.run.absent, bought)
 
+    def turn_to(self, layout: Layout) -> None:
+        """Go on by another plan of the same model, from its beginning; what was bought and computed stays."""
+        bought, paid = self._ledger.bought[0], self.paid
+        self.layout = self.example.layout = layout
+        self.plan, self.skipped = layout.plan, ()
+        self.run = self._fresh_run()
+        self.run.ledger = self.plan.costs.ledger(1, self.run.absent, bought)
+        self._ledger.charge(paid - self.paid, _ROW)  # evaluating stages
+
     # ------------------------------------------------------------------ prefixes and state
 
     def prefix_scores(self, stage: int, skipped: Sequence[int]) -> Array:

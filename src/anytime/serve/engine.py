@@ -14,12 +14,13 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anytime.answer import Answer
+from anytime.costs import UNLIMITED
 from anytime.estimator import AnytimeModel
 from anytime.runtime.bounds import Bounds
 from anytime.serve.cohort import Cohort, Piece
@@ -41,6 +42,15 @@ _AT_ONCE = 2e-4  # seconds of work that wait for nothing: planning them would ta
 logger = logging.getLogger("anytime.serve")
 
 
+class Way(NamedTuple):
+    """How a budget that is known in advance is answered by a branch: stages of the chain come before it."""
+
+    branch: int
+    before: int
+    model: AnytimeModel  # whose chain is this way
+    queue: Queue  # of those who go it
+
+
 class Ticket:
     """A question under way."""
 
@@ -49,6 +59,7 @@ class Ticket:
         self.held: NDArray[np.bool_] | None = None  # groups that the rows have; None: all
         self.until, self.cap, self.reason = bounds.until, bounds.cap, bounds.reason
         self.bounds = bounds
+        self.way: Way | None = None  # to a branch; None: along the chain
         self.pieces: list[Piece] = []
         self.open = 0  # pieces that have no final answer yet
         self.stepwise = bounds.stepwise
@@ -122,6 +133,7 @@ class Engine:
         self._reserve = policy.reserve_of(self._allowed)
         self.slice = slice_of(pace, self._allowed)
         self._small, self._large = Queue(self, pace), Queue(self, pace, large=True)
+        self._ways: dict[tuple[int, int], Way] = {}
         # of the model, not of self: no circle
         self._bounds_of = lru_cache(maxsize=1024)(partial(_bounds, model))
         # Many rows are cut into pieces, so that one stage, better all stages, of a piece fit into a slice.
@@ -220,7 +232,33 @@ class Engine:
         ticket = Ticket(question, *self._due(question), queue, bounds)
         if question.held is not None and not question.held.all():
             ticket.queue, ticket.held = self._lacking, question.held
+        elif (way := self._way(question)) is not None:
+            ticket.way, ticket.queue, ticket.until = way, way.queue, way.model.plan_.n_stages
+            best = self.model.plan_.choice(UNLIMITED).branch
+            ticket.reason = "complete" if way.branch == best else "budget"
         return ticket
+
+    def _way(self, question: Question) -> Way | None:
+        """The way to the branch that answers a budget, where the question names nothing else; None: along the chain."""
+        if (
+            question.deadline is not None
+            or question.mean_budget is not None
+            or question.confidence is not None
+        ):
+            return None
+        choice = self.model._choice(None, question.budget, None, np.inf, None)
+        if choice is None or choice.branch < 0:
+            return None
+        plan = self.model.plan_
+        money = self.model.budget if question.budget is None else question.budget
+        cap = int(UNLIMITED) if money is None else plan.costs.costs.budget_ticks(money)
+        branch, before = int(choice.branch), plan.stages_before(int(choice.branch), cap)
+        if (branch, before) not in self._ways:
+            model = copy.copy(self.model)
+            model.plan_ = plan.by_way_of(branch, before)
+            queue = Queue(self, self.pace.by_way_of(before, plan.branches[branch].n_stages))
+            self._ways[branch, before] = Way(branch, before, model, queue)
+        return self._ways[branch, before]
 
     def _join(self, ticket: Ticket) -> None:
         n, size = len(ticket.question.X), self._piece_rows
@@ -264,7 +302,8 @@ class Engine:
 
     def begin(self, pieces: list[Piece]) -> Cohort:
         """Take pieces up together."""
-        cohort = Cohort(self.model, pieces)
+        way = pieces[0].ticket.way
+        cohort = Cohort(self.model if way is None else way.model, pieces)
         self._tell("evaluated", cohort.rows)
         return cohort
 
@@ -319,16 +358,20 @@ class Engine:
         nothing = np.zeros(piece.stop - piece.start, dtype=np.int32)
         paid = nothing if self.model.meter == "realised" else None
         scores = np.repeat(self.model.plan_.base[None], nothing.size, axis=0)
-        return self.model._answer(scores, nothing, paid, partial=nothing < piece.until)
+        way = piece.ticket.way
+        model = self.model if way is None else way.model
+        return model._answer(scores, nothing, paid, partial=nothing < piece.until)
 
     def _read(self, ticket: Ticket, reason: str) -> Answer:
         """The answer to a question now; the reason is empty while work goes on."""
-        return Answer.joined(
+        answer = Answer.joined(
             [self._reading(piece) for piece in ticket.pieces],
             elapsed=self.clock() - ticket.question.arrived,
             reason=reason,
             finished=reason == "complete",
         )
+        way = ticket.way
+        return answer if way is None else answer.on_the_way(self.model.plan_, way.branch, way.before)
 
     def _reason(self, ticket: Ticket) -> str:
         parts = [piece.part for piece in ticket.pieces if piece.part is not None]

@@ -105,6 +105,13 @@ class StagePace:
         per_row = np.cumsum(segments) * (max(whole - alone, 1e-9) / segments.sum()) / len(X)
         return cls(checkpoints, per_row, call=alone)
 
+    def by_way_of(self, before: int, n_stages: int) -> StagePace:
+        """What ``before`` of these stages and then others take, each of which is taken to be as long as the longest of these."""
+        longest = float(np.diff(self.per_row).max(initial=1e-9))
+        further = self.per_row[before] + longest * np.arange(1, n_stages + 1)
+        per_row = np.concatenate([self.per_row[1 : before + 1], further])
+        return StagePace(np.arange(1, before + n_stages + 1), per_row, self.call, self.per_question)
+
     # ------------------------------------------------------------------ asking
 
     def seconds(self, first: int, last: int, rows: int) -> float:

@@ -173,9 +173,19 @@ def a_prediction_is_the_trace_read_at_its_budget(model: Any, X: Any) -> None:
     scores = [answer.scores for answer in trace]
     paid = np.array([answer.cost for answer in trace])
     for budget in _budgets(model):
-        by_model = _with(model, meter="model").answer(X, budget=budget)
+        by_model = _with(model, meter="model")
         stage = int(np.searchsorted(model.stage_costs_, min(budget, model.plan_.limit), side="right"))
-        _assert_same(by_model.scores, scores[stage], err_msg=f"model meter, budget {budget!r}")
+        interruptible = by_model.answer(X, budget=budget, deadline=3600.0)
+        _assert_same(interruptible.scores, scores[stage], err_msg=f"model meter, budget {budget!r}")
+        known = by_model.answer(X, budget=budget)
+        branch, stages = model.plan_.choice(model.costs_.budget_ticks(budget))
+        if branch >= 0:
+            run = Run(model.plan_.branches[branch], model._checked(X))
+            run.advance()
+            expected = run.scores()
+        else:
+            expected = scores[stages]
+        _assert_same(known.scores, expected, err_msg=f"model meter, known budget {budget!r}")
         by_row = _with(model, meter="realised").answer(X, budget=budget)
         # the last stage that a row has paid for; stages after an unaffordable one are not reached
         reached = np.cumprod(paid <= budget, axis=0).sum(axis=0) - 1
