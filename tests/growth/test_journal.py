@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from anytime.growth.journal import Journal, JournalError
+from anytime.growth.journal import Journal, JournalError, Snapshot, snapshot
 from anytime.growth.problem import Job, Outcome
 
 SETTINGS = {"random_state": 0}
@@ -124,3 +124,17 @@ def test_other_settings_and_other_files_are_refused(journal: Journal, path: Path
     other.write_text("no database at all, but long enough to be looked at as one" * 20)
     with pytest.raises(JournalError, match="is no journal"):
         Journal(other, SETTINGS)
+
+
+def test_others_can_look_while_a_search_runs(journal: Journal, path: Path, tmp_path: Path) -> None:
+    journal.add(job(1))
+    journal.add(job(2))
+    with journal.held():
+        taken = journal.take(["candidates"])
+        seen = snapshot(path)
+        assert seen.models == journal.models()
+        assert seen.running == {taken.number: taken}
+        journal.fail(2, "no")
+        assert snapshot(path).failures == journal.failures()
+    assert snapshot(tmp_path / "none.sqlite") == Snapshot()
+    assert not (tmp_path / "none.sqlite").exists()  # looking makes nothing

@@ -20,7 +20,7 @@ import numpy as np
 from anytime.growth.problem import Job, Outcome
 from anytime.growth.sampling import Pool
 
-__all__ = ["FailedJob", "Journal", "JournalError", "Model"]
+__all__ = ["FailedJob", "Journal", "JournalError", "Model", "Snapshot", "snapshot"]
 
 _VERSION = 1
 _TABLES = """
@@ -197,7 +197,7 @@ class Journal:
                 ).fetchone()
                 if row is not None:
                     self._set_state(row["number"], "running")
-                    return Job(**{**dict(row), "architecture": json.loads(row["architecture"])})
+                    return _job(row)
         return None
 
     def _set_state(self, number: int, state: str) -> None:
@@ -258,7 +258,7 @@ class Journal:
 
     def models(self) -> list[Model]:
         """The pool, in the order of numbers."""
-        return [_model(row) for row in self._db.execute("SELECT * FROM models ORDER BY number")]
+        return _models(self._db)
 
     def model(self, number: int) -> Model:
         """One model of the pool."""
@@ -274,10 +274,7 @@ class Journal:
 
     def failures(self) -> list[FailedJob]:
         """Jobs that were given up."""
-        rows = self._db.execute(
-            "SELECT number, kind, parent, failure FROM jobs WHERE state = 'failed' ORDER BY number"
-        )
-        return [FailedJob(**dict(row)) for row in rows]
+        return _failures(self._db)
 
     def n_models(self) -> int:
         """Size of the pool."""
@@ -287,6 +284,40 @@ class Journal:
         """Jobs that are queued or running: each may still give a model."""
         states = "SELECT COUNT(*) FROM jobs WHERE state IN ('queued', 'running')"
         return int(self._db.execute(states).fetchone()[0])
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A search at one moment: its models, failed jobs, and jobs under way by their numbers."""
+
+    models: list[Model] = field(default_factory=list)
+    failures: list[FailedJob] = field(default_factory=list)
+    running: dict[int, Job] = field(default_factory=dict)
+
+
+def snapshot(path: str | Path) -> Snapshot:
+    """What a journal says, without disturbing whoever writes it; nothing where there is no journal yet."""
+    try:
+        with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)) as db:
+            db.row_factory = sqlite3.Row
+            db.execute("BEGIN")  # all of it at one moment
+            running = [_job(row) for row in db.execute(f"SELECT {_JOB} FROM jobs WHERE state = 'running'")]
+            return Snapshot(_models(db), _failures(db), {job.number: job for job in running})
+    except sqlite3.OperationalError:
+        return Snapshot()
+
+
+def _models(db: sqlite3.Connection) -> list[Model]:
+    return [_model(row) for row in db.execute("SELECT * FROM models ORDER BY number")]
+
+
+def _failures(db: sqlite3.Connection) -> list[FailedJob]:
+    failed = "SELECT number, kind, parent, failure FROM jobs WHERE state = 'failed' ORDER BY number"
+    return [FailedJob(**dict(row)) for row in db.execute(failed)]
+
+
+def _job(row: sqlite3.Row) -> Job:
+    return Job(**{**dict(row), "architecture": json.loads(row["architecture"])})
 
 
 def _model(row: sqlite3.Row) -> Model:
