@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import re
+import signal
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import anytime as at
 from anytime.cli.errors import CliError
 from anytime.cli.growing import GrowthScreen, hull_lines
 from anytime.cli.image_folders import read_image_folder
 from anytime.growth import GrowthSearch
+from anytime.growth.journal import snapshot
+from tests.cli.running import fails, hear_ctrl_c, process, run
 from tests.growth.synthetic import ToyGrowth
+
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
+QUICK = ["--n-growths", 1, "--set", "width=8"]
 
 
 def text_of(lines: list[list[tuple[str, str]]]) -> list[str]:
@@ -109,3 +119,111 @@ def test_images_that_cannot_be_used_are_named(images: Path) -> None:
         read_image_folder(images)
     with pytest.raises(CliError, match="needs a folder of images for each of two classes or more, but has 0"):
         read_image_folder(images / "cat")
+
+
+# ---------------------------------------------------------------------- the command
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """200 rows whose class is told by the distance from the origin."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(200, 3)), columns=["a", "b", "c"])
+    rows["ring"] = np.where((rows**2).sum(axis=1) > 2.4, "outer", "inner")
+    rows.to_csv(tmp_path / "rings.csv", index=False)
+    return tmp_path / "rings.csv"
+
+
+@needs_torch
+def test_a_table_becomes_a_family_of_networks_and_grows_on(table: Path) -> None:
+    file, page, search = (table.with_suffix(suffix) for suffix in (".anytime", ".html", ".search"))
+    said = run("grow", table, "-t", "ring", *QUICK, "-o", file)
+    assert "200 rows, 3 columns: classification, 2 classes" in said.stdout
+    assert "2 networks trained" in said.stdout
+    assert "accuracy on the 40 rows held out" in said.stdout
+    assert "model 0, the seed: error" in said.stderr
+    model = at.load(file)
+    assert isinstance(model, at.GrowingNetworkClassifier)
+    assert model.classes_.tolist() == ["inner", "outer"]
+    assert "200 rows, 3 columns" in page.read_text()
+
+    assert "holds a search already: --resume goes on with it" in fails(
+        "grow", table, "-t", "ring", "-o", file, code=2
+    )
+    before = snapshot(search / "journal.sqlite").models
+    said = run("grow", table, "-t", "ring", *QUICK, "--resume", "-o", file)
+    after = snapshot(search / "journal.sqlite").models
+    assert [m.error for m in after[:2]] == [m.error for m in before]
+    assert len(after) == 3
+    assert "model 0" not in said.stderr  # only what is new is told
+    assert len(re.findall(r'"number":', page.read_text())) == 3
+
+    other = pd.read_csv(table).sample(frac=1, random_state=0)
+    other.to_csv(table, index=False)
+    assert "begun on other rows" in fails("grow", table, "-t", "ring", *QUICK, "--resume", "-o", file)
+
+
+@needs_torch
+def test_numbers_are_predicted_and_prices_are_what_networks_cost(table: Path) -> None:
+    prices = table.with_name("prices.yaml")
+    prices.write_text("unit: EUR\ngroups: {a: {price: 1, columns: [a]}, rest: {price: 5, columns: [b, c]}}")
+    rows = pd.read_csv(table).drop(columns="ring")
+    rows["a"] += 0.1 * rows["b"]
+    rows.to_csv(table, index=False)
+    file = table.with_suffix(".anytime")
+    said = run("grow", table, "-t", "a", *QUICK, "--task", "regression", "-o", file)
+    assert "regression" in said.stdout
+    prices.write_text("unit: EUR\ngroups: {c: {price: 1, columns: [c]}, b: {price: 5, columns: [b]}}")
+    priced = run(
+        "grow", table, "-t", "a", *QUICK, "--costs", prices, "--folder", table.parent / "x", "-o", file
+    )
+    assert "EUR" in priced.stdout
+    assert set(at.load(file).stage_costs_) <= {1.0, 5.0, 6.0}
+
+
+@needs_torch
+def test_a_folder_of_images_is_grown_on(images: Path, tmp_path: Path) -> None:
+    from PIL import Image
+
+    rng = np.random.default_rng(1)
+    for name, level in (("cat", 60), ("dog", 190)):
+        for k in range(20):
+            pixels = np.clip(rng.normal(level, 30, (8, 8, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(images / name / f"more-{k}.png")
+    quick = ["--n-growths", 1, "--set", "n_cells=1", "--set", "width=4"]
+    said = run("grow", images, "--size", 8, *quick, "-o", tmp_path / "pets.anytime")
+    assert "46 images of 8 x 8 x 3: classification, 2 classes" in said.stdout
+    assert at.load(tmp_path / "pets.anytime").input_shape_ == (3, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "a table needs --target"),
+        (["-t", "ring", "--workers", "none"], "--workers must be a number from 1, or ray; not 'none'"),
+        (["-t", "ring", "--resume"], "there is no search in"),
+        (["-t", "a"], "networks need numbers, but words are in ring: encode them first"),
+        (["-t", "ring", "--set", "depth=3"], "depth"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_made(table: Path, options: list[str], message: str) -> None:
+    if "--set" in options and find_spec("torch") is None:
+        pytest.skip("needs torch")
+    assert message in fails("grow", table, *options, "-o", table.with_suffix(".anytime"), code=2)
+    assert {path.name for path in table.parent.iterdir()} == {"rings.csv"}
+
+
+@needs_torch
+@pytest.mark.slow
+def test_ctrl_c_keeps_what_there_is(table: Path) -> None:
+    """C-P1 on the command line: the file is written, and the command has not failed."""
+    file = table.with_suffix(".anytime")
+    growing = process("grow", table, "-t", "ring", "--time-budget", 600, "-o", file, preexec_fn=hear_ctrl_c)
+    for line in growing.stderr:
+        if line.startswith("model 0"):
+            break
+    growing.send_signal(signal.SIGINT)
+    said, _ = growing.communicate(timeout=60)
+    assert growing.returncode == 0
+    assert "trained" in said
+    assert at.load(file).n_stages_ >= 1

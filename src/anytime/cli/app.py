@@ -13,6 +13,7 @@ from anytime.cli import (
     demo,
     export,
     fit,
+    grow,
     inspection,
     predict,
     profiling,
@@ -57,6 +58,7 @@ def options(
 app.command()(demo.demo)
 app.command()(fit.fit)
 app.command()(stream.stream)
+app.command()(grow.grow)
 app.command()(predict.predict)
 app.command()(curve.curve)
 app.command()(compare.compare)

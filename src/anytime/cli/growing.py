@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,8 +18,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from anytime.growth import GrowthSearch, Model
+    from anytime.growth.journal import Snapshot
 
-__all__ = ["GrowthScreen", "hull_lines", "watched"]
+__all__ = ["GrowthScreen", "hull_lines", "plain_number", "watched"]
 
 Piece = tuple[str, str]
 _HULL, _OTHER = "bold green", "dim"
@@ -27,6 +30,12 @@ _DOING = {
     "child": "training a child of model {}",
 }
 _HEIGHT, _WIDTH = 12, 78
+_LOOK = 0.25  # seconds between two looks at a search
+
+
+def plain_number(value: float) -> str:
+    """A cost without powers of ten: ``12.5``, ``14,660``."""
+    return f"{value:,.0f}" if value >= 1000 else number(value)
 
 
 def hull_lines(
@@ -59,7 +68,7 @@ def hull_lines(
 
 
 class GrowthScreen:
-    """The state of a search, as rich draws it; call it with the search whenever a job begins or ends.
+    """The state of a search, as rich draws it; call it with the search, or a snapshot of it, whenever that may have changed.
 
     Parameters
     ----------
@@ -68,21 +77,26 @@ class GrowthScreen:
     unit : str
         Of the costs.
     live : bool
-        Whether the picture is drawn again and again; otherwise a line is printed per model.
+        Whether the picture is drawn again and again; otherwise a line is printed per new model.
+    known : Snapshot or None
+        What there is already.
     """
 
-    def __init__(self, time_budget: float | None, unit: str, live: bool) -> None:
+    def __init__(
+        self, time_budget: float | None, unit: str, live: bool, known: Snapshot | None = None
+    ) -> None:
         self.time_budget, self.unit, self.live = time_budget, unit, live
         self._began = time.monotonic()
-        self._models: list[Model] = []
-        self._n_failed, self._doing = 0, "starting"
+        self._models: list[Model] = known.models if known else []
+        self._n_failed, self._doing = len(known.failures) if known else 0, "starting"
 
-    def __call__(self, search: GrowthSearch) -> None:
+    def __call__(self, search: GrowthSearch | Snapshot) -> None:
         """Look at the search."""
         known, before = {model.number for model in self._models}, self._n_failed
         failures = search.failures
         self._models, self._n_failed = search.models, len(failures)
-        self._doing = ", ".join(_DOING[job.kind].format(job.parent) for job in search.running.values())
+        doing = [_DOING[job.kind].format(job.parent) for job in search.running.values()]
+        self._doing = ", ".join(doing) or "finishing"
         if not self.live:
             for model in self._models:
                 if model.number not in known:
@@ -114,8 +128,8 @@ class GrowthScreen:
         ascii_only = out.options.ascii_only
         for line in hull_lines(costs, errors, width=width, height=_HEIGHT, ascii_only=ascii_only):
             yield Text.assemble(*line, no_wrap=True)
-        least, most = number(min(costs), 3), number(max(costs), 3)
-        yield Text(f"{' ' * 10}{least}{most:>{width - len(least)}} {self.unit}", style="dim", no_wrap=True)
+        least, most = plain_number(min(costs)), f"{plain_number(max(costs))} {self.unit}"
+        yield Text(f"{' ' * 10}{least}{most:>{width - len(least)}}", style="dim", no_wrap=True)
 
     def _status(self) -> str:
         passed = time.monotonic() - self._began
@@ -125,14 +139,28 @@ class GrowthScreen:
 
 
 @contextmanager
-def watched(time_budget: float | None, unit: str) -> Iterator[GrowthScreen]:
-    """A screen that is drawn while the search runs, or lines in a file."""
+def watched(folder: Path, time_budget: float | None, unit: str) -> Iterator[None]:
+    """Show the search of a folder while it runs: a picture on a terminal, lines in a file."""
     from rich.live import Live
 
-    out = console(stderr=True)
-    screen = GrowthScreen(time_budget, unit, live=is_live(out))
-    if not screen.live:
-        yield screen
-        return
-    with Live(screen, console=out, refresh_per_second=4, transient=True):
-        yield screen
+    from anytime.growth.journal import snapshot
+
+    out, journal, ended = console(stderr=True), folder / "journal.sqlite", threading.Event()
+    screen = GrowthScreen(time_budget, unit, live=is_live(out), known=snapshot(journal))
+
+    def look() -> None:
+        while not ended.wait(_LOOK):
+            screen(snapshot(journal))
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    picture = (
+        Live(screen, console=out, refresh_per_second=4, transient=True) if screen.live else nullcontext()
+    )
+    try:
+        with picture:
+            yield
+    finally:
+        ended.set()
+        watcher.join()
+        screen(snapshot(journal))
