@@ -27,10 +27,11 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "anytime"
 
 
 def without_compiled_parts() -> None:
-    """Let ``anytime.networks`` be imported where the package is not built."""
-    package = types.ModuleType("anytime")
-    package.__path__ = [str(SOURCE)]  # type: ignore[attr-defined]
-    sys.modules.setdefault("anytime", package)
+    """Let the modules of ``anytime.networks`` be imported where the package is not built."""
+    for name, folder in (("anytime", SOURCE), ("anytime.networks", SOURCE / "networks")):
+        package = types.ModuleType(name)
+        package.__path__ = [str(folder)]  # type: ignore[attr-defined]
+        sys.modules.setdefault(name, package)
 
 
 def cifar10(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
@@ -59,6 +60,7 @@ def train(job: dict[str, Any], data: Path, out: Path) -> dict[str, Any]:
 
     from anytime.networks.backbones import build
     from anytime.networks.counting import mult_adds
+    from anytime.networks.devices import chosen_device
     from anytime.networks.exits import ExitNetwork
     from anytime.networks.training import NetworkTrainer
 
@@ -79,12 +81,24 @@ def train(job: dict[str, Any], data: Path, out: Path) -> dict[str, Any]:
         costs = costs[affordable - 1 : affordable]
         blocks = torch.nn.Sequential(*network.blocks[:affordable])
         network = ExitNetwork([blocks], [network.heads[affordable - 1]])
-    trainer = NetworkTrainer(network, recipe, scheme, seed=job["seed"])
+    device = chosen_device(None)
     mean, deviation = (
-        torch.tensor(values, dtype=torch.float32, device=trainer.device)[:, None, None]
+        torch.tensor(values, dtype=torch.float32, device=device)[:, None, None]
         for values in (X.mean(axis=(0, 2, 3)), X.std(axis=(0, 2, 3)))
     )
-    trainer.prepare = lambda x: ((x.float() - mean) / deviation).to(memory_format=torch.channels_last)
+
+    def prepare(x: Any) -> Any:
+        return ((x.float() - mean) / deviation).to(memory_format=torch.channels_last)
+
+    def report(entry: dict[str, Any]) -> None:  # a line for the log; judged in evaluation mode now and then
+        said = f"{entry['epoch']} {entry['seconds']:.1f} s, last loss {entry['losses'][-1]:.3f}"
+        if entry["epoch"] in (1, 2) or entry["epoch"] % 10 == 0:
+            said += f", error on 1,000 training images {trainer.errors(X[:1000], y[:1000])[-1]:.3f}"
+        print(said, flush=True)
+
+    trainer = NetworkTrainer(
+        network, recipe, scheme, device=device, seed=job["seed"], prepare=prepare, report=report
+    )
     began = time.monotonic()
     trainer.fit(X, y, time_budget=job.get("time_budget"))
     seconds = time.monotonic() - began
