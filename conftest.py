@@ -4,19 +4,19 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-NETWORKS = Path(__file__).parent / "src/anytime/networks"
+ROOMS = [Path(__file__).parent / "src/anytime" / room for room in ("networks", "growth")]
 
 
 def files_that_need_torch() -> set[Path]:
-    """Files of the networks that import torch at their top, or import one that does."""
-    sources = {path.stem: path.read_text(encoding="utf-8") for path in NETWORKS.glob("*.py")}
+    """Files of networks and growth that import torch at their top, or import one that does."""
+    sources = {path: path.read_text(encoding="utf-8") for room in ROOMS for path in room.glob("*.py")}
     patterns, needing = [r"torch\b"], set()
     while patterns:
         importing = re.compile(rf"^(?:from|import) (?:{'|'.join(patterns)})", re.MULTILINE)
-        found = {stem for stem, text in sources.items() if stem not in needing and importing.search(text)}
+        found = {path for path, text in sources.items() if path not in needing and importing.search(text)}
         needing |= found
-        patterns = [rf"anytime\.networks\.{stem}\b" for stem in found]
-    return {NETWORKS / f"{stem}.py" for stem in needing}
+        patterns = [rf"anytime\.{path.parent.name}\.{path.stem}\b" for path in found]
+    return needing
 
 
 # docstrings are read by importing their files

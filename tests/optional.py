@@ -28,5 +28,5 @@ def _is_installed(name: str) -> bool:
 
 def skip_without_torch(code: str) -> None:
     """Skip a test of a program that trains networks where there is no torch."""
-    if re.search(r"\btorch\b|AnytimeNetwork|at\.networks|anytime\.networks", code):
+    if re.search(r"\btorch\b|AnytimeNetwork|GrowingNetwork|(at|anytime)\.(networks|growth)", code):
         pytest.importorskip("torch", reason=REASON)

@@ -60,6 +60,7 @@ ELSEWHERE = {
     "OnlineSelector",  # needs experts and a remote model: no table alone can train it (tests/online)
     # need torch (tests/networks/test_network_checks.py)
     *("AnytimeNetworkClassifier", "AnytimeNetworkRegressor"),
+    *("GrowingNetworkClassifier", "GrowingNetworkRegressor"),  # tests/growth/test_growing_checks.py
     # learn from structures of many labels, not from a table (tests/structured)
     *("GraphLabeler", "SceneParser", "SequenceLabeler"),
 }

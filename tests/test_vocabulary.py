@@ -32,7 +32,7 @@ ESTIMATORS = {
 def rooms() -> list[str]:
     """All modules and packages of ``anytime`` that can be imported here."""
     names = [module.name for module in pkgutil.iter_modules(at.__path__) if module.name != "_native"]
-    return [name for name in names if name != "networks" or find_spec("torch")]
+    return [name for name in names if name not in ("growth", "networks") or find_spec("torch")]
 
 
 def offered(room: str) -> dict[str, type]:
@@ -71,7 +71,12 @@ NARROWER = {
     ("CostSensitiveTreeClassifier", "l2_regularization"),
     ("SubmodularTreeClassifier", "l2_regularization"),
 }
-OTHER_NONE = {("SceneParser", "costs")}  # prices of pictures are measured
+OTHER_NONE = {
+    ("SceneParser", "costs"),  # prices of pictures are measured
+    # what networks compute is their cost
+    ("GrowingNetworkClassifier", "costs"),
+    ("GrowingNetworkRegressor", "costs"),
+}
 
 
 def parameters_of(estimator: type) -> dict[str, inspect.Parameter]:

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from anytime import (
         acquisition,
         adaptive,
+        auto,
         boosting,
         curves,
         datasets,
         forests,
         greedy,
+        growth,
         linear,
         losses,
         networks,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from anytime.acquisition import MarginAcquisitionClassifier
     from anytime.adaptive import AdaptiveClassifier, LadderClassifier
     from anytime.answer import Answer
+    from anytime.auto import AutoClassifier, AutoRegressor
     from anytime.boosting import (
         AdditiveSpeedBoostClassifier,
         AdditiveSpeedBoostRanker,
@@ -64,6 +67,7 @@ if TYPE_CHECKING:
         PrunedForestRegressor,
         prune_forest,
     )
+    from anytime.growth import GrowingNetworkClassifier, GrowingNetworkRegressor
     from anytime.linear import (
         CostSensitiveTreeClassifier,
         GroupPursuitClassifier,
@@ -91,6 +95,8 @@ __all__ = [
     "AnytimeNetworkClassifier",
     "AnytimeNetworkRegressor",
     "AnytimeRegressor",
+    "AutoClassifier",
+    "AutoRegressor",
     "BadFileError",
     "BatchSession",
     "BudgetForestClassifier",
@@ -112,6 +118,8 @@ __all__ = [
     "GraphLabeler",
     "GroupPursuitClassifier",
     "GroupPursuitRegressor",
+    "GrowingNetworkClassifier",
+    "GrowingNetworkRegressor",
     "LadderClassifier",
     "MarginAcquisitionClassifier",
     "OnlineSelector",
@@ -134,6 +142,7 @@ __all__ = [
     "Trace",
     "acquisition",
     "adaptive",
+    "auto",
     "boosting",
     "budget_scorer",
     "compare",
@@ -142,6 +151,7 @@ __all__ = [
     "datasets",
     "forests",
     "greedy",
+    "growth",
     "linear",
     "load",
     "losses",
@@ -161,14 +171,26 @@ __all__ = [
 ]
 
 _ROOMS = [
-    *("acquisition", "adaptive", "boosting", "curves", "datasets", "forests", "greedy", "linear"),
-    *("losses", "networks", "online", "runtime", "sensing", "streaming", "structured", "testing", "trees"),
+    *("acquisition", "adaptive", "auto", "boosting", "curves", "datasets", "forests", "greedy", "growth"),
+    *(
+        "linear",
+        "losses",
+        "networks",
+        "online",
+        "runtime",
+        "sensing",
+        "streaming",
+        "structured",
+        "testing",
+        "trees",
+    ),
 ]
 _HOMES = {
     "_native": ["StopFlag"],
     "acquisition": ["MarginAcquisitionClassifier"],
     "adaptive": ["AdaptiveClassifier", "LadderClassifier"],
     "answer": ["Answer"],
+    "auto": ["AutoClassifier", "AutoRegressor"],
     "boosting": [
         "AdditiveSpeedBoostClassifier",
         "AdditiveSpeedBoostRanker",
@@ -196,6 +218,7 @@ _HOMES = {
         "PrunedForestRegressor",
         "prune_forest",
     ],
+    "growth": ["GrowingNetworkClassifier", "GrowingNetworkRegressor"],
     "linear": [
         "CostSensitiveTreeClassifier",
         "GroupPursuitClassifier",

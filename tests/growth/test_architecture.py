@@ -9,19 +9,21 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs anytime[torch]; `make test-all` installs it")
 
-from anytime.growth.architecture import STEM, Architecture, Growth, Shortcut, op_counts  # noqa: E402
+from anytime.growth.architecture import STEM, Architecture, GrownLayer, Shortcut, op_counts  # noqa: E402
 from anytime.growth.cells import build  # noqa: E402
 from anytime.growth.skeletons import doubled, image_seed, scaled, table_seed  # noqa: E402
 from anytime.networks.counting import mult_adds  # noqa: E402
 
 TWICE = [
     {
-        "normal": Growth((Shortcut("before", "sep3"), Shortcut("a", "max3"), Shortcut("previous", "dil5"))),
-        "transition": Growth((Shortcut("before", "identity"), Shortcut("b", "sep5")), merge="sum"),
+        "normal": GrownLayer(
+            (Shortcut("before", "sep3"), Shortcut("a", "max3"), Shortcut("previous", "dil5"))
+        ),
+        "transition": GrownLayer((Shortcut("before", "identity"), Shortcut("b", "sep5")), merge="sum"),
     },
     {
-        "normal": Growth((Shortcut("g1", "identity"), Shortcut("before", "identity")), linear=True),
-        "transition": Growth(
+        "normal": GrownLayer((Shortcut("g1", "identity"), Shortcut("before", "identity")), linear=True),
+        "transition": GrownLayer(
             (Shortcut("g1", "dil3"), Shortcut("previous", "avg3"), Shortcut("before", "max3"))
         ),
     },
@@ -37,9 +39,9 @@ def grown_images(shape=(3, 9, 9), **arguments):
 
 def grown_table():
     architecture = table_seed(6, 3, width=8, parts=[[0, 4], [1], [2, 3, 5]])
-    first = Growth((Shortcut("before", "relu"), Shortcut("b", "gate"), Shortcut("a", "identity")))
-    bought = Growth((Shortcut("part 2", "linear"),), merge="sum")
-    second = Growth((Shortcut("g1", "tanh"), Shortcut("previous", "relu")), merge="sum")
+    first = GrownLayer((Shortcut("before", "relu"), Shortcut("b", "gate"), Shortcut("a", "identity")))
+    bought = GrownLayer((Shortcut("part 2", "linear"),), merge="sum")
+    second = GrownLayer((Shortcut("g1", "tanh"), Shortcut("previous", "relu")), merge="sum")
     return architecture.grown({"normal": first, STEM: bought}).grown({"normal": second})
 
 
@@ -89,7 +91,7 @@ def test_the_ladder_of_weak_learners_is_as_large_as_printed():
     sizes = []
     for _ in range(2):
         sizes.append(comb(len(seed.inputs("normal")) * len(seed.ops), 3))
-        seed = seed.grown({"normal": Growth((Shortcut("a", "sep3"),))})
+        seed = seed.grown({"normal": GrownLayer((Shortcut("a", "sep3"),))})
     assert sizes == [3276, 6545]
 
 
@@ -108,8 +110,8 @@ def test_json_yields_an_identical_network(architecture):
 
 def test_another_architecture_is_not_the_same_network():
     """Negative control of B-P20: one op differs, and so do JSON and size."""
-    other = image_seed((3, 9, 9), 5, n=1, width=4).grown({"normal": Growth((Shortcut("a", "sep5"),))})
-    same = image_seed((3, 9, 9), 5, n=1, width=4).grown({"normal": Growth((Shortcut("a", "sep3"),))})
+    other = image_seed((3, 9, 9), 5, n=1, width=4).grown({"normal": GrownLayer((Shortcut("a", "sep5"),))})
+    same = image_seed((3, 9, 9), 5, n=1, width=4).grown({"normal": GrownLayer((Shortcut("a", "sep3"),))})
     assert other.to_json() != same.to_json()
     assert other.counts() != same.counts()
 
@@ -141,7 +143,7 @@ def test_shortcuts_lead_forward_in_the_whole_graph():
 def test_a_shortcut_that_leads_nowhere_is_refused(shortcut, said):
     """Growth B-P19, negative control."""
     with pytest.raises(ValueError, match=said):
-        image_seed().grown({"normal": Growth((shortcut,))})
+        image_seed().grown({"normal": GrownLayer((shortcut,))})
 
 
 @pytest.mark.parametrize(
@@ -187,7 +189,7 @@ def test_the_mobile_regime_scales_as_computed():
     That counts products of channels only, so it is seen where depthwise layers hardly matter: at ten times the channels.
     """
     found = image_seed(n=3, width=160).grown(
-        {"normal": Growth(tuple(Shortcut(name, "sep5") for name in ("before", "a", "b")))}
+        {"normal": GrownLayer(tuple(Shortcut(name, "sep5") for name in ("before", "a", "b")))}
     )
     deep = doubled(scaled(found, width=400, input_shape=(3, 28, 28)))
     assert deep.counts().mult_adds / found.counts().mult_adds == pytest.approx(9.6, rel=0.05)

@@ -11,14 +11,14 @@ torch = pytest.importorskip("torch", reason="needs anytime[torch]; `make test-al
 
 from torch.nn import functional  # noqa: E402
 
-from anytime.growth.architecture import STEM, TABLE_OPS, Growth, Shortcut  # noqa: E402
+from anytime.growth.architecture import STEM, TABLE_OPS, GrownLayer, Shortcut  # noqa: E402
 from anytime.growth.candidates import add_candidates, remove_candidates, sf, sg  # noqa: E402
 from anytime.growth.cells import build  # noqa: E402
 from anytime.growth.skeletons import image_seed, table_seed  # noqa: E402
 
 torch.set_num_threads(1)
 
-GROWN = {"normal": Growth((Shortcut("before", "max3"), Shortcut("a", "identity")))}
+GROWN = {"normal": GrownLayer((Shortcut("before", "max3"), Shortcut("a", "identity")))}
 
 
 def parents():

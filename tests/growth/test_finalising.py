@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="needs anytime[torch]; `make test-al
 
 from torch.nn import functional  # noqa: E402
 
-from anytime.growth.architecture import STEM, Growth, Shortcut  # noqa: E402
+from anytime.growth.architecture import STEM, GrownLayer, Shortcut  # noqa: E402
 from anytime.growth.candidates import add_candidates, remove_candidates  # noqa: E402
 from anytime.growth.cells import build  # noqa: E402
 from anytime.growth.finalising import child_state, choose, chosen_growths, strengths  # noqa: E402
@@ -155,9 +155,9 @@ def test_a_copy_of_an_op_says_what_it_said_among_its_copies():
 def test_a_child_costs_more_unless_it_adds_pools_and_identities():
     """Growth B-P17: cost(child) > cost(parent), except for sums of pools and identities of layers of equal shape."""
     seed = image_seed()
-    paid = seed.grown({"normal": Growth((Shortcut("a", "dil3"),), merge="sum")})
-    projected = seed.grown({"normal": Growth((Shortcut("a", "identity"),))})
-    free = seed.grown({"normal": Growth((Shortcut("a", "identity"), Shortcut("b", "max3")), merge="sum")})
+    paid = seed.grown({"normal": GrownLayer((Shortcut("a", "dil3"),), merge="sum")})
+    projected = seed.grown({"normal": GrownLayer((Shortcut("a", "identity"),))})
+    free = seed.grown({"normal": GrownLayer((Shortcut("a", "identity"), Shortcut("b", "max3")), merge="sum")})
     assert paid.counts().mult_adds > seed.counts().mult_adds
     assert projected.counts().mult_adds > seed.counts().mult_adds
     assert free.counts().mult_adds == seed.counts().mult_adds

@@ -23,7 +23,7 @@ __all__ = [
     "Architecture",
     "CellPlan",
     "Counts",
-    "Growth",
+    "GrownLayer",
     "Shortcut",
     "op_counts",
 ]
@@ -59,7 +59,7 @@ class Shortcut:
 
 
 @dataclass(frozen=True)
-class Growth:
+class GrownLayer:
     """A weak learner: its shortcuts, and how they become one layer.
 
     Parameters
@@ -105,7 +105,7 @@ class Architecture:
     width : int
         Channels of the first cell's input, or units of every layer of a table's network.
     cells : tuple of CellPlan
-    patterns : dict from name to tuple of Growth
+    patterns : dict from name to tuple of GrownLayer
     parts : tuple of tuples of int
         Of a table: columns that enter together. The first part is always read.
     stem_stride : int
@@ -121,7 +121,7 @@ class Architecture:
     n_outputs: int
     width: int
     cells: tuple[CellPlan, ...]
-    patterns: Mapping[str, tuple[Growth, ...]]
+    patterns: Mapping[str, tuple[GrownLayer, ...]]
     parts: tuple[tuple[int, ...], ...] = ()
     stem_stride: int = 1
     shapes: tuple[tuple[int, ...], ...] = ()
@@ -163,7 +163,7 @@ class Architecture:
         try:
             patterns = {
                 str(name): tuple(
-                    Growth(
+                    GrownLayer(
                         tuple(Shortcut(str(i), str(op)) for i, op in growth["shortcuts"]),
                         str(growth["merge"]),
                         bool(growth["linear"]),
@@ -221,7 +221,7 @@ class Architecture:
                 for s in growth.shortcuts:
                     yield outer.get(s.input, f"cell {c}.{s.input}"), f"cell {c}.g{k + 1}", s.op
 
-    def grown(self, growths: Mapping[str, Growth]) -> Architecture:
+    def grown(self, growths: Mapping[str, GrownLayer]) -> Architecture:
         """The architecture with one more growth at some patterns."""
         added = {
             name: (*old, growths[name]) if name in growths else old for name, old in self.patterns.items()
@@ -344,7 +344,7 @@ def _unit_counts(source: Sequence[int], target: Sequence[int]) -> Counts:
     return Counts(weights + 4 * c_out, target[1] * target[2] * weights)
 
 
-def _growth_counts(growth: Growth, known: Mapping[str, Sequence[int]], target: Sequence[int]) -> Counts:
+def _growth_counts(growth: GrownLayer, known: Mapping[str, Sequence[int]], target: Sequence[int]) -> Counts:
     total = Counts(0, 0)
     for s in growth.shortcuts:
         total = total.plus(op_counts(s.op, known[s.input], target))
@@ -385,7 +385,7 @@ def _check(a: Architecture) -> None:
         _check_growths(a, name, growths)
 
 
-def _check_growths(a: Architecture, name: str, growths: Sequence[Growth]) -> None:
+def _check_growths(a: Architecture, name: str, growths: Sequence[GrownLayer]) -> None:
     stem = name == STEM
     known = {f"part {k}" for k in range(1, len(a.parts))} if stem else {*_OUTER}
     if not stem and a.space != "module":

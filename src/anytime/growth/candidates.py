@@ -21,7 +21,7 @@ from anytime.growth.architecture import PART_OP, STEM
 from anytime.growth.cells import GrownNetwork
 from anytime.growth.ops import make_op
 
-__all__ = ["MODES", "CandidateUnion", "Candidates", "add_candidates", "remove_candidates", "sf", "sg"]
+__all__ = ["MODES", "CandidateSet", "CandidateUnion", "add_candidates", "remove_candidates", "sf", "sg"]
 
 MODES = ("isolated", "joint", "gated")
 
@@ -144,7 +144,7 @@ class CandidateUnion(nn.Module):
         raise IndexError(f"there are {len(self.shortcuts)} candidates, not {candidate + 1}")
 
 
-class Candidates:
+class CandidateSet:
     """The candidates of a network: their weights, by pattern, and what to do with them between steps.
 
     Parameters
@@ -178,7 +178,7 @@ class Candidates:
 
 def add_candidates(
     network: GrownNetwork, *, mode: str = "isolated", share: float = 1.0, first: float | None = None
-) -> Candidates:
+) -> CandidateSet:
     """Put candidates beside every output of a network that can grow, and give them.
 
     Parameters
@@ -218,7 +218,7 @@ def add_candidates(
         module.union = union
         unions[pattern].append(union)
     network.to(device=example.device, dtype=example.dtype)
-    return Candidates(weights, unions)
+    return CandidateSet(weights, unions)
 
 
 def remove_candidates(network: GrownNetwork) -> None:

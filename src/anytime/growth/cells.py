@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from anytime.growth.architecture import STEM, Architecture, Growth
+from anytime.growth.architecture import STEM, Architecture, GrownLayer
 from anytime.growth.ops import make_op
 from anytime.networks.exits import ExitHead, ExitNetwork
 
-__all__ = ["Cell", "GrownNetwork", "PathMasks", "WeakLearner", "build"]
+__all__ = ["Cell", "GrownNetwork", "PathMasks", "ShortcutMerge", "build"]
 
 
 def build(architecture: Architecture, module: ExitNetwork | None = None) -> GrownNetwork:
@@ -47,7 +47,7 @@ def build(architecture: Architecture, module: ExitNetwork | None = None) -> Grow
     for c, unit in enumerate(units):
         known = architecture.input_shapes(c)
         growths = architecture.patterns[architecture.cells[c].pattern]
-        cells.append(Cell(unit, [WeakLearner(growth, known, shapes[c + 1]) for growth in growths]))
+        cells.append(Cell(unit, [ShortcutMerge(growth, known, shapes[c + 1]) for growth in growths]))
     return GrownNetwork(stem, cells, head, architecture)
 
 
@@ -118,10 +118,10 @@ class Cell(nn.Module):
     ----------
     unit : Module
         From the output of the cell before to its own, with its inner layers; a module of the user's own gives the output alone.
-    learners : sequence of WeakLearner
+    learners : sequence of ShortcutMerge
     """
 
-    def __init__(self, unit: nn.Module, learners: Sequence[WeakLearner]) -> None:
+    def __init__(self, unit: nn.Module, learners: Sequence[ShortcutMerge]) -> None:
         super().__init__()
         self.unit, self.learners = unit, nn.ModuleList(learners)
         self.union: Any = None
@@ -196,19 +196,19 @@ class PathMasks:
         return x * self._masks[path, : len(x)].to(x.dtype).reshape(-1, *[1] * (x.ndim - 1))
 
 
-class WeakLearner(nn.Module):
+class ShortcutMerge(nn.Module):
     """What a growth computes: ops side by side, merged into one layer.
 
     Parameters
     ----------
-    growth : Growth
+    growth : GrownLayer
     known : dict from name to shape
         Of the layers that it may read.
     target : tuple of int
         Shape of what it gives.
     """
 
-    def __init__(self, growth: Growth, known: Mapping[str, Sequence[int]], target: Sequence[int]) -> None:
+    def __init__(self, growth: GrownLayer, known: Mapping[str, Sequence[int]], target: Sequence[int]) -> None:
         super().__init__()
         self.inputs = [s.input for s in growth.shortcuts]
         self.ops = nn.ModuleList(make_op(s.op, known[s.input], target) for s in growth.shortcuts)
@@ -307,7 +307,9 @@ class _TableStem(nn.Module):
         self.norm = nn.BatchNorm1d(architecture.width)
         known = {f"part {k}": (len(part),) for k, part in enumerate(self.parts)}
         growths = architecture.patterns.get(STEM, ())
-        self.learners = nn.ModuleList(WeakLearner(growth, known, (architecture.width,)) for growth in growths)
+        self.learners = nn.ModuleList(
+            ShortcutMerge(growth, known, (architecture.width,)) for growth in growths
+        )
         self.union: Any = None
         self._places: dict[tuple[int, str], Tensor] = {}
 

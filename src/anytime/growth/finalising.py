@@ -14,12 +14,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from anytime.growth.architecture import STEM, Architecture, Growth, Shortcut
-from anytime.growth.candidates import Candidates, CandidateUnion
-from anytime.growth.cells import GrownNetwork, WeakLearner
+from anytime.growth.architecture import STEM, Architecture, GrownLayer, Shortcut
+from anytime.growth.candidates import CandidateSet, CandidateUnion
+from anytime.growth.cells import GrownNetwork, ShortcutMerge
 from anytime.growth.ops import state_of_copy
 
-__all__ = ["CRITERIA", "PROJECTIONS", "Choice", "child_state", "choose", "chosen_growths", "strengths"]
+__all__ = [
+    "CRITERIA",
+    "PROJECTIONS",
+    "KeptCandidates",
+    "child_state",
+    "choose",
+    "chosen_growths",
+    "strengths",
+]
 
 CRITERIA = ("weight", "gradient", "cosine", "magnitude", "random")
 PROJECTIONS = ("zero", "alpha", "random")
@@ -28,7 +36,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Choice:
+class KeptCandidates:
     """Candidates that were kept at the sites of one pattern.
 
     Attributes
@@ -50,7 +58,7 @@ class Choice:
 
 def strengths(
     network: GrownNetwork,
-    candidates: Candidates,
+    candidates: CandidateSet,
     criterion: str,
     loss: Callable[[], Tensor] | None = None,
     random: np.random.Generator | None = None,
@@ -60,7 +68,7 @@ def strengths(
     Parameters
     ----------
     network : GrownNetwork
-    candidates : Candidates
+    candidates : CandidateSet
     criterion : {"weight", "gradient", "cosine", "magnitude", "random"}
         "weight": |a|. "gradient": |<grad_{x_k} L, op>| on one batch. "cosine": the same divided by both norms. "magnitude": the
         mean square of the op's parameters; one without any is 0. "random": no reason at all.
@@ -93,7 +101,7 @@ def _magnitudes(union: CandidateUnion) -> Array:
 
 
 def _evidence(
-    network: GrownNetwork, candidates: Candidates, loss: Callable[[], Tensor], cosine: bool
+    network: GrownNetwork, candidates: CandidateSet, loss: Callable[[], Tensor], cosine: bool
 ) -> dict[str, Array]:
     """|<grad, op>| of every candidate on one batch, summed over the cells of a pattern before the absolute value."""
     everything = [union for unions in candidates.unions.values() for union in unions]
@@ -141,7 +149,7 @@ def choose(
     n_shortcuts: int,
     weights: Array,
     outputs: Tensor | None = None,
-) -> Choice:
+) -> KeptCandidates:
     """The strongest candidates; ties go to the lower number.
 
     Parameters
@@ -168,7 +176,7 @@ def choose(
             residual = residual - torch.outer(residual @ direction, direction)
             score = left * _numbers(residual.norm(dim=1))
         score[kept] = -np.inf
-    return Choice(
+    return KeptCandidates(
         tuple(kept),
         tuple(Shortcut(*shortcuts[k]) for k in kept),
         tuple(float(strength[k]) for k in kept),
@@ -177,7 +185,7 @@ def choose(
 
 
 def chosen_growths(
-    architecture: Architecture, choices: Mapping[str, Choice], merge: str, projection: str
+    architecture: Architecture, choices: Mapping[str, KeptCandidates], merge: str, projection: str
 ) -> Architecture:
     """The child's architecture.
 
@@ -185,14 +193,14 @@ def chosen_growths(
     ----------
     architecture : Architecture
         The parent's.
-    choices : dict from pattern to Choice
+    choices : dict from pattern to KeptCandidates
     merge : {"cat_proj", "sum"}
     projection : {"zero", "alpha", "random"}
         "alpha" needs a linear projection.
     """
     return architecture.grown(
         {
-            name: Growth(
+            name: GrownLayer(
                 choice.shortcuts,
                 "sum" if name == STEM else merge,
                 linear=projection == "alpha" and name != STEM,
@@ -206,8 +214,8 @@ def chosen_growths(
 def child_state(
     child: GrownNetwork,
     parent: GrownNetwork,
-    candidates: Candidates,
-    choices: Mapping[str, Choice],
+    candidates: CandidateSet,
+    choices: Mapping[str, KeptCandidates],
     projection: str,
 ) -> None:
     """Give a child what its parent and the chosen candidates have learned, in place.
@@ -218,8 +226,8 @@ def child_state(
         Of the child's architecture, with new parameters.
     parent : GrownNetwork
         With its candidates.
-    candidates : Candidates
-    choices : dict from pattern to Choice
+    candidates : CandidateSet
+    choices : dict from pattern to KeptCandidates
     projection : {"zero", "alpha", "random"}
         What the merge begins with. "zero": the child says what its parent says. "alpha": it adds the weighted sum of the
         candidates, exactly where the projection is linear. "random": whatever comes.
@@ -234,7 +242,7 @@ def child_state(
             _fill(module.learners[-1], union, choice, projection)
 
 
-def _fill(learner: WeakLearner, union: CandidateUnion, choice: Choice, projection: str) -> None:
+def _fill(learner: ShortcutMerge, union: CandidateUnion, choice: KeptCandidates, projection: str) -> None:
     for op, candidate in zip(learner.ops, choice.candidates, strict=True):
         source, copy, copies = union.op_of(candidate)
         op.load_state_dict(state_of_copy(source.state_dict(), copy, copies))

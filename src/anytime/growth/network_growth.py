@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from anytime.growth.architecture import STEM, Architecture, CellPlan
-from anytime.growth.candidates import Candidates, add_candidates
+from anytime.growth.candidates import CandidateSet, add_candidates
 from anytime.growth.cells import GrownNetwork, build, parts_of
-from anytime.growth.finalising import Choice, child_state, choose, chosen_growths, strengths
+from anytime.growth.finalising import KeptCandidates, child_state, choose, chosen_growths, strengths
 from anytime.growth.phases import GrowthSettings, Phases
 from anytime.growth.problem import Interrupted, Job, Outcome, whole_file
 from anytime.networks.counting import mult_adds
@@ -34,7 +34,7 @@ from anytime.networks.training import NetworkTrainer
 
 __all__ = ["UNFINISHED_SEED", "NetworkGrowth", "Scaling", "module_seed"]
 
-UNFINISHED_SEED = "unfinished-seed.pt"  # what Ctrl-C leaves where there is no model yet
+UNFINISHED_SEED = "unfinished-seed.pt"  # what an interrupt leaves where there is no model yet
 _LOOKED_AT = 64  # rows on which candidates are compared with each other
 
 
@@ -47,13 +47,14 @@ class Scaling:
 
     def __call__(self, x: Tensor) -> Tensor:
         """A batch on the scale of training."""
+        exact = x if x.dtype == torch.float64 else x.float()
         centre, spread = (
-            torch.as_tensor(np.asarray(a), dtype=torch.float32, device=x.device)
+            torch.as_tensor(np.asarray(a), dtype=exact.dtype, device=x.device)
             for a in (self.centre, self.spread)
         )
         if x.ndim == 4 and centre.ndim == 1:
             centre, spread = centre[:, None, None], spread[:, None, None]
-        return (x.float() - centre) / spread
+        return ((exact - centre) / spread).float()
 
 
 def module_seed(module: ExitNetwork, input_shape: tuple[int, ...]) -> Architecture:
@@ -111,7 +112,8 @@ class NetworkGrowth:
     phases : Phases
     settings : GrowthSettings, default=None
         None: those of the paper.
-    sample_weight : (n,), default=None
+    sample_weight, weight_val : (n,), default=None
+        Of the training rows, and of those on which models are judged.
     scaling : Scaling, default=None
         None: rows are read as they are.
     prices : callable, default=None
@@ -136,6 +138,7 @@ class NetworkGrowth:
         phases: Phases,
         settings: GrowthSettings | None = None,
         sample_weight: ArrayLike | None = None,
+        weight_val: ArrayLike | None = None,
         scaling: Scaling | None = None,
         prices: Callable[[tuple[int, ...]], float] | None = None,
         module: ExitNetwork | None = None,
@@ -146,6 +149,7 @@ class NetworkGrowth:
         self.seed, self.phases, self.settings = seed, phases, settings or GrowthSettings()
         self.X, self.y, self.X_val, self.y_val = X, y, X_val, y_val
         self.sample_weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float32)
+        self.weight_val = None if weight_val is None else np.asarray(weight_val, dtype=np.float64)
         self.scaling, self.prices, self.module = scaling or Scaling(), prices, module
         self.start, self.device, self.job_seconds = start, device, job_seconds
 
@@ -163,7 +167,12 @@ class NetworkGrowth:
                 return self._candidates(job, network, folder, stop, began)
         recipe = self.phases.seed if job.kind == "seed" else self.phases.child
         trainer = self._trainer(network, recipe, job, stop, self.phases.drop_path)
-        self._fit(trainer, folder if job.kind == "seed" else None)
+        try:
+            self._fit(trainer)
+        except (Interrupted, KeyboardInterrupt):
+            if job.kind == "seed" and trainer.step:
+                _write(folder / UNFINISHED_SEED, network)
+            raise
         network.masks.stop()
         checkpoint = _write(folder / f"model-{job.number}.pt", network)
         counts = network.grown.counts()
@@ -171,7 +180,7 @@ class NetworkGrowth:
             architecture=network.grown.to_json(),
             checkpoint=checkpoint,
             cost=self.cost(network.grown),
-            error=float(trainer.errors(self.X_val, self.y_val)[-1]),
+            error=self._error(trainer),
             seconds=time.monotonic() - began,
             notes={
                 "parameters": counts.parameters,
@@ -180,6 +189,12 @@ class NetworkGrowth:
                 "epochs": trainer.epoch,
             },
         )
+
+    def _error(self, trainer: NetworkTrainer) -> float:
+        """Share of wrong classes, or mean squared error, of the rows that judge."""
+        said, y = trainer.said(self.X_val)[-1].double().cpu().numpy(), np.asarray(self.y_val)
+        wrong = np.square(said - y).mean(axis=1) if y.dtype.kind == "f" else said.argmax(axis=1) != y
+        return float(np.average(wrong, weights=self.weight_val))
 
     def cost(self, architecture: Architecture) -> float:
         """What a prediction costs: mult-adds, or the price of the columns that are read."""
@@ -210,7 +225,7 @@ class NetworkGrowth:
         job: Job,
         stop: Callable[[], bool],
         drop_path: float = 0.0,
-        candidates: Candidates | None = None,
+        candidates: CandidateSet | None = None,
     ) -> NetworkTrainer:
         settings = self.settings
         proximal = settings.l1_step == "proximal"
@@ -241,14 +256,12 @@ class NetworkGrowth:
             after_step=after_step,
         )
 
-    def _fit(self, trainer: NetworkTrainer, folder: Path | None = None) -> None:
-        """Train; Ctrl-C goes on to whoever asked, and leaves what the seed has learned in ``folder``."""
+    def _fit(self, trainer: NetworkTrainer) -> None:
+        """Train; Ctrl-C goes on to whoever asked."""
         began = time.monotonic()
         trainer.fit(self.X, self.y, sample_weight=self.sample_weight, time_budget=self.job_seconds)
         in_time = self.job_seconds is None or time.monotonic() - began < self.job_seconds
         if trainer.interrupted and in_time:
-            if folder is not None and trainer.step:
-                _write(folder / UNFINISHED_SEED, trainer.network)
             raise KeyboardInterrupt
 
     # ------------------------------------------------------------------ candidates
@@ -283,8 +296,8 @@ class NetworkGrowth:
         )
 
     def _choices(
-        self, network: GrownNetwork, candidates: Candidates, random: np.random.Generator
-    ) -> dict[str, Choice]:
+        self, network: GrownNetwork, candidates: CandidateSet, random: np.random.Generator
+    ) -> dict[str, KeptCandidates]:
         settings = self.settings
         rows = random.permutation(len(self.X))[:_LOOKED_AT]
         device = next(network.parameters()).device
@@ -313,7 +326,7 @@ class NetworkGrowth:
         return np.maximum(prices, 1e-9)
 
 
-def _outputs(network: GrownNetwork, candidates: Candidates, x: Tensor) -> dict[str, Tensor]:
+def _outputs(network: GrownNetwork, candidates: CandidateSet, x: Tensor) -> dict[str, Tensor]:
     """(candidates, values) what candidates give for some rows, by pattern."""
     everything = [union for unions in candidates.unions.values() for union in unions]
     for union in everything:
@@ -329,7 +342,7 @@ def _outputs(network: GrownNetwork, candidates: Candidates, x: Tensor) -> dict[s
     return said
 
 
-def _told(choice: Choice) -> list[dict[str, Any]]:
+def _told(choice: KeptCandidates) -> list[dict[str, Any]]:
     return [
         {"input": s.input, "op": s.op, "strength": strength, "weight": weight}
         for s, strength, weight in zip(choice.shortcuts, choice.strengths, choice.weights, strict=True)

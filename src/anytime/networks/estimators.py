@@ -21,10 +21,101 @@ from anytime.plan import Array
 from anytime.trees.rows import checked_weights
 from anytime.validation import target_numbers
 
-__all__ = ["AnytimeNetworkClassifier", "AnytimeNetworkRegressor"]
+__all__ = ["AnytimeNetworkClassifier", "AnytimeNetworkRegressor", "ClassTargets", "NumberTargets"]
 
 
-class AnytimeNetworkClassifier(ClassifierFace, NetworkModel):
+class ClassTargets:
+    """Targets that are classes: what classifiers of networks share."""
+
+    _link = "softmax"
+    classes_: NDArray[Any]
+    class_weight: Any
+
+    @property
+    def _n_outputs(self) -> int:
+        return len(self.classes_)
+
+    def _pursuit(self) -> type[AnytimeModel]:
+        return GroupPursuitClassifier
+
+    def _encode(self, y: Any, weight: Array | None) -> tuple[NDArray[Any], Array | None]:
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y has one class, {self.classes_.tolist()[0]!r}: there is nothing to tell apart"
+            )
+        self._check_heads()
+        if self.class_weight is not None:
+            balance = compute_sample_weight(self.class_weight, y)
+            weight = balance if weight is None else weight * balance
+        return codes.astype(np.int64), weight
+
+    def _check_heads(self) -> None:
+        """Refuse a network of the user's own that has too few outputs."""
+
+    def _encode_more(self, y: Any) -> NDArray[Any]:
+        y = np.asarray(y).ravel()
+        order = np.argsort(self.classes_)  # a module's outputs need not be in the order of the labels
+        codes = order[np.searchsorted(self.classes_, y, sorter=order).clip(0, len(order) - 1)]
+        wrong = self.classes_[codes] != y
+        if wrong.any():
+            raise ValueError(
+                f"y_val holds the label {y[wrong].tolist()[0]!r}, which is no class of the model"
+            )
+        return codes.astype(np.int64)
+
+    def _base(self, targets: NDArray[Any], weight: Array | None, offset: Array | None) -> Array:
+        counts = np.bincount(targets, weights=weight, minlength=len(self.classes_))
+        return np.log(np.maximum(counts, 1e-12) / counts.sum())
+
+
+class NumberTargets:
+    """Targets that are numbers, one or several: what regressors of networks share."""
+
+    _link = "identity"
+    _n_targets: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.target_tags.multi_output = True
+        return tags
+
+    @property
+    def _n_outputs(self) -> int:
+        return self._n_targets
+
+    def _pursuit(self) -> type[AnytimeModel]:
+        return GroupPursuitRegressor
+
+    def _encode(self, y: Any, weight: Array | None) -> tuple[NDArray[Any], Array | None]:
+        targets = self._encode_more(y)
+        self._n_targets = targets.shape[1]
+        return targets, weight
+
+    def _encode_more(self, y: Any) -> NDArray[Any]:
+        numbers = target_numbers(y)
+        if numbers.ndim == 2 and numbers.shape[1] == 1:
+            numbers = column_or_1d(numbers, warn=True)
+        return numbers[:, None] if numbers.ndim == 1 else numbers
+
+    def _units(self, targets: NDArray[Any]) -> tuple[Array | None, Array | None]:
+        spread = targets.std(axis=0)
+        return targets.mean(axis=0), np.where(spread > 0, spread, 1.0)
+
+    def _scaled_targets(
+        self, targets: NDArray[Any], offset: Array | None, unit: Array | None
+    ) -> NDArray[Any]:
+        assert offset is not None
+        assert unit is not None
+        return ((targets - offset) / unit).astype(np.float32)
+
+    def _base(self, targets: NDArray[Any], weight: Array | None, offset: Array | None) -> Array:
+        return np.asarray(np.average(targets, axis=0, weights=weight))
+
+
+class AnytimeNetworkClassifier(ClassTargets, ClassifierFace, NetworkModel):
     """A neural network that answers at every depth: exits behind its blocks, each a stage that replaces the answer before.
 
     Anytime neural networks of Hu (2019, chapter 4): residual, dense and multi-scale networks for images, and fully connected
@@ -97,8 +188,6 @@ LossWeights, default="auto"
     (4, True)
     """
 
-    _link = "softmax"
-
     def calibrate(self, X_val: Any, y_val: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """The same model, calibrated on other rows than those that ``fit`` had for it.
 
@@ -135,27 +224,6 @@ LossWeights, default="auto"
         other.plan_ = calibrated(plan, rows, codes, weight)
         return other
 
-    @property
-    def _n_outputs(self) -> int:
-        return len(self.classes_)
-
-    def _pursuit(self) -> type[AnytimeModel]:
-        return GroupPursuitClassifier
-
-    def _encode(self, y: Any, weight: Array | None) -> tuple[NDArray[Any], Array | None]:
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y has one class, {self.classes_.tolist()[0]!r}: there is nothing to tell apart"
-            )
-        self._check_heads()
-        if self.class_weight is not None:
-            balance = compute_sample_weight(self.class_weight, y)
-            weight = balance if weight is None else weight * balance
-        return codes.astype(np.int64), weight
-
     def _check_heads(self) -> None:
         if isinstance(self.backbone, ExitNetwork):
             last = [m for m in self.backbone.modules() if isinstance(m, torch.nn.Linear)]
@@ -164,24 +232,9 @@ LossWeights, default="auto"
                     f"y has {len(self.classes_)} classes, but the network's last layer has {last[-1].out_features} outputs"
                 )
 
-    def _encode_more(self, y: Any) -> NDArray[Any]:
-        y = np.asarray(y).ravel()
-        order = np.argsort(self.classes_)  # a module's outputs need not be in the order of the labels
-        codes = order[np.searchsorted(self.classes_, y, sorter=order).clip(0, len(order) - 1)]
-        wrong = self.classes_[codes] != y
-        if wrong.any():
-            raise ValueError(
-                f"y_val holds the label {y[wrong].tolist()[0]!r}, which is no class of the model"
-            )
-        return codes.astype(np.int64)
-
-    def _base(self, targets: NDArray[Any], weight: Array | None, offset: Array | None) -> Array:
-        counts = np.bincount(targets, weights=weight, minlength=len(self.classes_))
-        return np.log(np.maximum(counts, 1e-12) / counts.sum())
-
 
 @without("class_weight")
-class AnytimeNetworkRegressor(RegressorFace, NetworkModel):
+class AnytimeNetworkRegressor(NumberTargets, RegressorFace, NetworkModel):
     """A neural network that predicts numbers at every depth; see :class:`AnytimeNetworkClassifier`.
 
     Parameters
@@ -242,42 +295,3 @@ LossWeights, default="auto"
     >>> bool(model.score(X, y) > 0.4)
     True
     """
-
-    _link = "identity"
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
-    @property
-    def _n_outputs(self) -> int:
-        return self._n_targets
-
-    def _pursuit(self) -> type[AnytimeModel]:
-        return GroupPursuitRegressor
-
-    def _encode(self, y: Any, weight: Array | None) -> tuple[NDArray[Any], Array | None]:
-        targets = self._encode_more(y)
-        self._n_targets = targets.shape[1]
-        return targets, weight
-
-    def _encode_more(self, y: Any) -> NDArray[Any]:
-        numbers = target_numbers(y)
-        if numbers.ndim == 2 and numbers.shape[1] == 1:
-            numbers = column_or_1d(numbers, warn=True)
-        return numbers[:, None] if numbers.ndim == 1 else numbers
-
-    def _units(self, targets: NDArray[Any]) -> tuple[Array | None, Array | None]:
-        spread = targets.std(axis=0)
-        return targets.mean(axis=0), np.where(spread > 0, spread, 1.0)
-
-    def _scaled_targets(
-        self, targets: NDArray[Any], offset: Array | None, unit: Array | None
-    ) -> NDArray[Any]:
-        assert offset is not None
-        assert unit is not None
-        return ((targets - offset) / unit).astype(np.float32)
-
-    def _base(self, targets: NDArray[Any], weight: Array | None, offset: Array | None) -> Array:
-        return np.asarray(np.average(targets, axis=0, weights=weight))

@@ -133,8 +133,8 @@ class NetworkModel(AnytimeModel):
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
         held = self._held_out(rows, targets, weight, X_val, y_val, random)
-        rows, targets, weight, rows_val, targets_val = held
-        self._train(rows, targets, weight, rows_val, targets_val, seed, began, previous)
+        rows, targets, weight, rows_val, targets_val, weight_val = held
+        self._train(rows, targets, weight, rows_val, targets_val, weight_val, seed, began, previous)
         return self
 
     def _train(
@@ -144,6 +144,7 @@ class NetworkModel(AnytimeModel):
         weight: Array | None,
         rows_val: NDArray[Any] | None,
         targets_val: NDArray[Any] | None,
+        weight_val: Array | None,
         seed: int,
         began: float,
         previous: NetworkBlock | None,
@@ -197,7 +198,7 @@ class NetworkModel(AnytimeModel):
             evaluation_costs=self._evaluation_costs(block),
         )
         if self._link == "softmax" and rows_val is not None and told is not None:
-            self.plan_ = calibrated(self.plan_, rows_val, told)
+            self.plan_ = calibrated(self.plan_, rows_val, told, weight_val)
 
     def _untrained(
         self, rows: NDArray[Any], targets: NDArray[Any], bound: Any, recipe: TrainingRecipe, seed: int
@@ -339,13 +340,14 @@ class NetworkModel(AnytimeModel):
         X_val: Any,
         y_val: Any,
         random: np.random.RandomState,
-    ) -> tuple[NDArray[Any], NDArray[Any], Array | None, NDArray[Any] | None, NDArray[Any] | None]:
+    ) -> tuple[NDArray[Any], NDArray[Any], Array | None, Any, Any, Array | None]:
+        """Rows, targets and weights to fit on, and the same to judge on; None where there are none."""
         if X_val is not None:
             images = count_axes(X_val) > 2 or not self._is_table
             rows_val = ImageRows(self.input_shape_)(as_array(X_val)) if images else self._as_numbers(X_val)
-            return rows, targets, weight, rows_val, self._encode_more(y_val)
+            return rows, targets, weight, rows_val, self._encode_more(y_val), None
         if self.validation_fraction is None or len(rows) < 20:
-            return rows, targets, weight, None, None
+            return rows, targets, weight, None, None, None
         strata = targets if self._link == "softmax" else np.zeros(len(rows), dtype=np.intp)
         if self._is_table:
             fit, held = split_rows(rows, strata.astype(np.intp), self.validation_fraction, random)
@@ -353,8 +355,8 @@ class NetworkModel(AnytimeModel):
             order = random.permutation(len(rows))
             cut = int(self.validation_fraction * len(rows))
             held, fit = np.sort(order[:cut]), np.sort(order[cut:])
-        kept = None if weight is None else weight[fit]
-        return rows[fit], targets[fit], kept, rows[held], targets[held]
+        kept, judging = (None if weight is None else weight[part] for part in (fit, held))
+        return rows[fit], targets[fit], kept, rows[held], targets[held], judging
 
     # ------------------------------------------------------------------ prices
 
@@ -518,7 +520,26 @@ class NetworkModel(AnytimeModel):
         }
 
     def _restore_file_state(self, state: Mapping[str, Any]) -> None:
-        shape, blocks = tuple(state["input_shape"]), self.plan_.blocks
+        shape, blocks = self._checked_shape(state["input_shape"]), self.plan_.blocks
+        networks = [block for block in blocks if isinstance(block, (NetworkBlock, StoredNetworkBlock))]
+        if len(blocks) > 1 or len(networks) < len(blocks):
+            raise ValueError(f"the stages of a {type(self).__name__} are the exits of one network")
+        if any(block.input_shape != shape for block in networks):
+            raise ValueError(f"the network reads inputs of another shape than {shape}")
+        if type(state["largest_seen"]) is not float or type(state["n_epochs"]) is not int:
+            raise ValueError("largest_seen and n_epochs are numbers")
+        self._check_device()
+        self.input_shape_, self._largest_seen = shape, state["largest_seen"]
+        self.n_epochs_, self.history_ = state["n_epochs"], state["history"]
+        moved = [
+            block.to(self._available_device()) if isinstance(block, NetworkBlock) else block
+            for block in blocks
+        ]
+        self.plan_ = replace(self.plan_, blocks=moved)
+
+    def _checked_shape(self, sizes: Sequence[Any]) -> tuple[int, ...]:
+        """The shape of one input as a file names it; ``ValueError`` where it is none, or not that of the columns."""
+        shape = tuple(sizes)
         if (
             not 1 <= len(shape) <= 3
             or any(type(size) is not int or size < 1 for size in shape)
@@ -527,23 +548,13 @@ class NetworkModel(AnytimeModel):
             raise ValueError(f"a network reads tables or images, not inputs of shape {shape}")
         if math.prod(shape) != self.n_features_in_:
             raise ValueError(f"inputs of shape {shape} are not {self.n_features_in_} columns")
-        networks = [block for block in blocks if isinstance(block, (NetworkBlock, StoredNetworkBlock))]
-        if len(blocks) > 1 or len(networks) < len(blocks):
-            raise ValueError(f"the stages of a {type(self).__name__} are the exits of one network")
-        if any(block.input_shape != shape for block in networks):
-            raise ValueError(f"the network reads inputs of another shape than {shape}")
-        if type(state["largest_seen"]) is not float or type(state["n_epochs"]) is not int:
-            raise ValueError("largest_seen and n_epochs are numbers")
+        return shape
+
+    def _check_device(self) -> None:
+        """Refuse the name of a device in a file that is none."""
         device = self.device
         if device is not None and (type(device) is not str or not _DEVICES.fullmatch(device)):
             raise ValueError(f"no device is called {device!r:.60}")
-        self.input_shape_, self._largest_seen = shape, state["largest_seen"]
-        self.n_epochs_, self.history_ = state["n_epochs"], state["history"]
-        moved = [
-            block.to(self._available_device()) if isinstance(block, NetworkBlock) else block
-            for block in blocks
-        ]
-        self.plan_ = replace(self.plan_, blocks=moved)
 
     # ------------------------------------------------------------------ what a classifier and a regressor do differently
 

@@ -11,6 +11,7 @@ import copy
 import inspect
 import math
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ Weights = dict[str, NDArray[Any]]
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _LARGEST = 1 << 20  # of any argument: channels, sizes, periods
 _MOST_SCALES = 12  # of a multi-scale network, each of which doubles the channels
+_GROWN = "grown"  # the name of networks that have grown, which are no backbones
 # the arguments that say how many units a network has: a file holds weights of each
 _COUNTS = ("n", "layers", "groups")
 
@@ -211,6 +213,9 @@ def _on_meta(architecture: Mapping[str, Any], n_weights: int) -> ExitNetwork:
     """The network of an architecture, without memory for its weights."""
     arguments = dict(architecture)
     name = arguments.pop("name", None)
+    if name == _GROWN:  # growth stands above the networks, so it is met only here, at run time
+        grown: ExitNetwork = import_module("anytime.growth.stored").on_meta(arguments, n_weights)
+        return grown
     if type(name) is not str or name not in BACKBONES:
         raise ValueError(f"no network of the registry is called {name!r:.60}")
     n_exits = arguments.pop("n_exits", None)
@@ -300,7 +305,7 @@ def summary_of(block: Block) -> str:
         return f"a module of your own, whose {_count(block._weights.values())} weights the file holds"
     assert isinstance(block, NetworkBlock)
     architecture = dict(block.network.architecture or {"name": "a module of your own"})
-    left_out = ("name", "input_shape", "n_outputs", "n_exits", "groups")
+    left_out = ("name", "input_shape", "n_outputs", "n_exits", "groups", "network")
     arguments = ", ".join(f"{key}={value}" for key, value in architecture.items() if key not in left_out)
     called = architecture["name"] + (f"({arguments})" if arguments else "")
     size = " x ".join(map(str, block.input_shape))
