@@ -11,8 +11,6 @@ import typer
 
 from anytime.cli.errors import CliError, UsageError
 from anytime.cli.fit import TaskName, is_classification, read_settings, split_rows
-from anytime.cli.growing import plain_number, watched
-from anytime.cli.image_folders import read_image_folder
 from anytime.cli.io import (
     check_writable,
     labels_of,
@@ -121,6 +119,7 @@ def grow(
     Example: anytime grow digits.csv --target digit --time-budget 300 -o digits.anytime
     """
     import anytime as at
+    from anytime.cli.growing import watched
 
     page, home = report or output.with_suffix(".html"), folder or output.with_suffix(".search")
     check_writable(output, page)
@@ -179,6 +178,8 @@ def _workers(text: str) -> int | str:
 
 
 def _read_images(data: Path, size: int | None) -> TrainingRows:
+    from anytime.cli.image_folders import read_image_folder
+
     X, y = read_image_folder(data, size)
     n, channels, height, width = X.shape
     what = f"{counted(n, 'image')} of {height} x {width} x {channels}: classification, {len(set(y))} classes"
@@ -233,6 +234,7 @@ def _check_same_rows(home: Path, rows: TrainingRows, seed: int) -> None:
 
 def _summarise(model: Any, X: Any, y: NDArray[Any], unit: str) -> None:
     """One line per network of the hull."""
+    from anytime.cli.growing import plain_number
     from anytime.curves import curve
 
     costs = model.stage_costs_.tolist()

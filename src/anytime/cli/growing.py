@@ -106,9 +106,8 @@ class GrowthScreen:
 
     def _line(self, model: Model) -> str:
         origin = "the seed" if model.parent is None else f"grown from model {model.parent}"
-        return (
-            f"model {model.number}, {origin}: error {number(model.error)}, {number(model.cost)} {self.unit}"
-        )
+        cost = f"{plain_number(model.cost)} {self.unit}"
+        return f"model {model.number}, {origin}: error {number(model.error)}, {cost}"
 
     def __rich__(self) -> RenderableType:
         """The picture as it is now."""
