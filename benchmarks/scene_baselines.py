@@ -2,13 +2,14 @@
 
     python benchmarks/scene_baselines.py --folder /tmp/camvid                             # all variants that are not there yet
     python benchmarks/scene_baselines.py --folder /tmp/camvid --variants texture pixels   # these, judged again
-    python benchmarks/scene_baselines.py --folder /tmp/rehearsal --images 24 --test-images 6 --rounds 10 --no-results
+    python benchmarks/scene_baselines.py --folder /tmp/rehearsal --images 24 --test-images 6 --trees 10 --no-results
+    python benchmarks/scene_baselines.py --folder /tmp/chosen --held-out 0006R0 --variants all    # how settings were chosen
 
 Regions, features and trees are those of ``SceneParser``; all of what a variant may read is computed before it says anything.
 "all": every descriptor; "texture" and "texture+edges": shape and the codes of these descriptors; "regions": the finest regions
 with every descriptor, neither levels nor context; "pixels": descriptors as they are at single points. Models and figures are
 kept in the folder as soon as they are there: remove them to repeat a part. Data and split as in ``scene_parsing.py``. Settings
-were chosen on the validation images and on training videos held out, never on test images.
+were chosen on training videos held out: 100 images of the others to learn from, 34 of that one to judge by.
 """
 
 from __future__ import annotations
@@ -25,17 +26,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.structured import BoostedTreesLearner, ElementTable
 from anytime.structured.descriptors import DESCRIPTORS, GRID_STEP
 from anytime.structured.scene_parser import _dictionaries
 from anytime.structured.scenes import Scene, SceneFeatures, Scenes
-from anytime.trees.binning import BinnedData
 from anytime.trees.clock import Clock
-from anytime_research.structured import (
-    BoostedDistribution,
-    DistributionRules,
-    HierarchicalInferenceMachine,
-    LabelledRows,
-)
+from anytime_research.structured import HierarchicalInferenceMachine
 from common import write
 from scene_parsing import PRINTED, UNLABELLED, load, scores, videos
 
@@ -46,21 +42,38 @@ KINDS = {
     "regions": ("shape", *DESCRIPTORS),
 }  # kinds of columns that a variant reads
 VARIANTS = (*KINDS, "pixels")
-LEVELS = (6, 4, 3, 0)
-FOLDS = 3
+LEVELS = (6, 4, 3, 1, 0, 1, 3, 4, 6, 4, 3, 1, 0, 3, 0)  # down, up and down
+LEARNER: dict[str, Any] = {
+    "learning_rate": 0.05,
+    "l2_regularization": 20.0,
+    "max_leaf_nodes": 15,
+    "min_samples_leaf": 60,
+}
+COLUMNS_DRAWN = 0.15  # share of them that a tree may test
 PIXELS_PER_IMAGE = 400  # that the model of pixels learns from
 
 Picture = NDArray[np.uint8]
 Maps = list[NDArray[np.uint8]]
 
 
-def runs(names: list[str], n_runs: int) -> NDArray[np.intp]:
-    """Each video cut into ``n_runs`` runs of frames: frames beside each other are almost the same."""
-    videos_of, run = np.array(names), np.zeros(len(names), dtype=np.intp)
-    for name in np.unique(videos_of):
-        at = np.flatnonzero(videos_of == name)
-        run[at] = np.arange(at.size) * n_runs // at.size
-    return run
+def training_images(options: argparse.Namespace) -> tuple[list[Picture], Maps]:
+    """Images and label maps to learn from."""
+    return some_of_videos(options.held_out, False, 100) if options.held_out else load("train", options.images)
+
+
+def judged_images(options: argparse.Namespace) -> tuple[list[Picture], Maps]:
+    """Images and label maps to judge by."""
+    if options.held_out:
+        return some_of_videos(options.held_out, True, 34)
+    return load(options.split, options.test_images)
+
+
+def some_of_videos(video: str, inside: bool, n_images: int) -> tuple[list[Picture], Maps]:
+    """Training images of a video, or of all others, evenly over them."""
+    images, maps = load("train", None)
+    among = np.flatnonzero((np.array(videos("train", None)) == video) == inside)
+    chosen = among[np.linspace(0, among.size - 1, n_images).astype(int)]
+    return [images[i] for i in chosen], [maps[i] for i in chosen]
 
 
 def labels_of_atoms(scenes: Scenes, maps: Maps) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -85,26 +98,28 @@ class RegionModel:
     def labels(self, image: Picture) -> NDArray[np.intp]:
         """(h, w) a label for each pixel."""
         picture = Scenes([Scene(image, self.features)], self.features)
-        return self.machine.predict_proba(picture).argmax(axis=1)[picture.scenes[0].hierarchy.atom]
+        said: NDArray[np.intp] = self.machine.predict_proba(picture).argmax(axis=1)
+        return said[picture.scenes[0].hierarchy.atom]
 
 
 @dataclass(eq=False)
 class PixelModel:
     """Labels by the descriptors at single points."""
 
-    model: BoostedDistribution
+    machine: HierarchicalInferenceMachine
 
     def labels(self, image: Picture) -> NDArray[np.intp]:
         """(h, w) a label for each pixel: that of its grid point."""
         height, width = (-(-n // GRID_STEP) for n in image.shape[:2])
         every = np.arange(height * width, dtype=np.int32)
-        said = self.model.predict_proba(described_points(image, every)).argmax(axis=1).reshape(height, width)
+        points = ElementTable(described_points(image, every), [0, every.size])
+        said: NDArray[np.intp] = self.machine.predict_proba(points).argmax(axis=1).reshape(height, width)
         return said.repeat(GRID_STEP, axis=0).repeat(GRID_STEP, axis=1)[: image.shape[0], : image.shape[1]]
 
 
 def told(visit: int, level: int, loss: float) -> None:
     """Print how training goes."""
-    print(f"visit {visit}, level {level}: held-out loss {loss:.4f}", flush=True)
+    print(f"visit {visit}, level {level}: loss {loss:.4f}", flush=True)
 
 
 def described(images: list[Picture], options: argparse.Namespace) -> tuple[SceneFeatures, Scenes]:
@@ -117,6 +132,19 @@ def described(images: list[Picture], options: argparse.Namespace) -> tuple[Scene
     return features, Scenes([Scene(image, features) for image in images], features)
 
 
+def machine_of(
+    options: argparse.Namespace, columns: NDArray[np.int32] | None, levels: tuple[int, ...] = LEVELS
+) -> HierarchicalInferenceMachine:
+    """The machine of all variants; those that look at one level have as many trees at it as others in all."""
+    learner = BoostedTreesLearner(
+        n_estimators=options.trees, max_features=COLUMNS_DRAWN, n_threads=options.threads, **LEARNER
+    )
+    n_trees = options.trees * len(LEVELS) // len(levels)
+    return HierarchicalInferenceMachine(
+        columns, levels=levels, folds=0, learner=learner, max_trees=n_trees, report=told
+    )
+
+
 def trained_on_regions(
     variant: str, images: list[Picture], maps: Maps, options: argparse.Namespace
 ) -> RegionModel:
@@ -125,15 +153,8 @@ def trained_on_regions(
     columns = np.array(
         [i for i, name in enumerate(features.names) if name.split()[0] in KINDS[variant]], dtype=np.int32
     )
-    plain = variant == "regions"
-    machine = HierarchicalInferenceMachine(
-        columns,
-        levels=(0,) if plain else LEVELS,
-        folds=FOLDS,
-        rules=DistributionRules(n_estimators=options.rounds * (2 if plain else 1), n_threads=options.threads),
-        report=told,
-    )
-    machine.fit(scenes, *labels_of_atoms(scenes, maps), runs(videos("train", options.images), FOLDS))
+    machine = machine_of(options, columns, (0,) if variant == "regions" else LEVELS)
+    machine.fit(scenes, *labels_of_atoms(scenes, maps))
     return RegionModel(features, machine)
 
 
@@ -147,12 +168,10 @@ def trained_on_pixels(images: list[Picture], maps: Maps, options: argparse.Names
         points = np.sort(random.choice(labelled, min(PIXELS_PER_IMAGE, labelled.size), replace=False))
         tables.append(described_points(image, points))
         labels.append(at_grid[points])
-    target = np.eye(UNLABELLED)[np.concatenate(labels)]
-    rules = DistributionRules(n_estimators=2 * options.rounds, n_threads=options.threads)
-    data = BinnedData.fit(np.concatenate(tables), max_bins=rules.max_bins, n_threads=options.threads)
-    rows = LabelledRows(data, target, np.ones(len(target)))
-    fold = np.repeat(runs(videos("train", options.images), FOLDS), list(map(len, labels)))
-    return PixelModel(BoostedDistribution.fit_stacked(rows, fold, rules, random)[0])
+    truth = np.eye(UNLABELLED)[np.concatenate(labels)]
+    structures = ElementTable(np.concatenate(tables), np.cumsum([0, *map(len, labels)]))
+    machine = machine_of(options, None, levels=(0,))
+    return PixelModel(machine.fit(structures, truth, np.ones(len(truth))))
 
 
 def described_points(image: Picture, points: NDArray[np.int32]) -> NDArray[np.float64]:
@@ -169,7 +188,7 @@ def trained(variant: str, options: argparse.Namespace) -> tuple[RegionModel | Pi
     if path.exists():
         found: tuple[RegionModel | PixelModel, dict[str, Any]] = pickle.loads(path.read_bytes())
         return found
-    images, maps = load("train", options.images)
+    images, maps = training_images(options)
     began, used = time.perf_counter(), time.process_time()
     model = (
         trained_on_pixels(images, maps, options)
@@ -181,7 +200,7 @@ def trained(variant: str, options: argparse.Namespace) -> tuple[RegionModel | Pi
         "train_seconds": round(time.perf_counter() - began, 1),
         "train_processor_seconds": round(time.process_time() - used, 1),
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        "rounds": options.rounds,
+        "trees": options.trees,
     }
     path.write_bytes(pickle.dumps((model, took)))
     return model, took
@@ -192,7 +211,7 @@ def judged(variant: str, options: argparse.Namespace) -> dict[str, Any]:
     model, took = trained(variant, options)
     confusion = np.zeros((UNLABELLED, UNLABELLED))
     wall, processor = [], []
-    for image, labels in zip(*load(options.split, options.test_images), strict=True):
+    for image, labels in zip(*judged_images(options), strict=True):
         began, used = time.perf_counter(), time.process_time()
         said = model.labels(image)
         wall.append(time.perf_counter() - began)
@@ -219,10 +238,11 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=None)
     parser.add_argument("--test-images", type=int, default=None)
     parser.add_argument("--split", choices=["val", "test"], default="test", help="which images are judged")
-    parser.add_argument(
-        "--rounds", type=int, default=80, help="the most trees of a predictor; of plain models twice as many"
-    )
+    parser.add_argument("--trees", type=int, default=80, help="of each look at a level")
     parser.add_argument("--threads", type=int, default=1, help="of training; images are parsed by one")
+    parser.add_argument(
+        "--held-out", metavar="VIDEO", help="judge by this training video; results are not written"
+    )
     parser.add_argument("--no-results", action="store_true", help="a rehearsal: results are not written")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -233,7 +253,7 @@ def main() -> None:
             path.write_text(json.dumps(judged(variant, options)))
     paths = {variant: options.folder / f"baseline_{variant}.json" for variant in VARIANTS}
     figures = {variant: json.loads(path.read_text()) for variant, path in paths.items() if path.exists()}
-    if options.no_results:
+    if options.no_results or options.held_out:
         print(json.dumps(figures, indent=1))
         return
     write(

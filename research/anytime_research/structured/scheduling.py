@@ -4,7 +4,9 @@ Grubb, *Anytime Prediction*, 2014, section 8.1.2 names parallel predictors as fu
 before, so stages follow each other; what can be done ahead are the features of later stages. Workers that have nothing to do
 take the first task of the sequence whose needs are met. The order of stages, and so every answer, stays as it was learned.
 
-Branching predictors, a tree of stages in place of a sequence, are left out: they would need a trainer of their own.
+Branching predictors, a tree of stages in place of a sequence, need nothing new in their plain form: a stage whose selector looks
+at whole structures (``EntropySelector(measured_at=WHOLE)``) is taken by the uncertain ones only, and the others go past it
+without paying. Branches that are learned apart, each from the structures that come to it, are left out.
 """
 
 from __future__ import annotations

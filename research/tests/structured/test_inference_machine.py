@@ -3,18 +3,19 @@
 import numpy as np
 import pytest
 
+from anytime.structured import BoostedTreesLearner, ElementTable
 from anytime.structured.scenes import Scene, SceneFeatures, Scenes
-from anytime.trees.binning import BinnedData
-from anytime_research.structured import (
-    BoostedDistribution,
-    DistributionRules,
-    HierarchicalInferenceMachine,
-    LabelledRows,
-)
+from anytime_research.structured import HierarchicalInferenceMachine
 
-QUICK = DistributionRules(
-    n_estimators=15, learning_rate=0.3, max_leaf_nodes=6, min_samples_leaf=2, max_features=1.0
-)
+QUICK = {
+    "n_estimators": 5,
+    "learning_rate": 0.3,
+    "max_leaf_nodes": 6,
+    "min_samples_leaf": 2,
+    "max_features": 1.0,
+    "l2_regularization": 1.0,
+}
+BY_HEART = {**QUICK, "max_leaf_nodes": 16, "min_samples_leaf": 1}
 BACKGROUNDS = np.array([[60, 90, 200], [40, 140, 50]])
 PATCH = np.array([150, 150, 155])
 COLOURS = np.arange(20, 26)  # columns of mean and spread of colour: what a region itself looks like
@@ -50,8 +51,9 @@ def batch(seeds, lie=0.0):
     return scenes, mass / mass.sum(axis=1, keepdims=True), mass.sum(axis=1)
 
 
-def machine(**settings):
-    return HierarchicalInferenceMachine(COLOURS, **{"levels": (3, 0, 3, 0), "rules": QUICK, **settings})
+def machine(learner=QUICK, **settings):
+    told = {"levels": (3, 0, 3, 0), "max_trees": 15, **settings}
+    return HierarchicalInferenceMachine(COLOURS, learner=BoostedTreesLearner(**learner), **told)
 
 
 def accuracy(model, scenes, truth, weight):
@@ -87,7 +89,7 @@ def test_predictions_are_distributions(training, unseen):
 
 def test_a_committee_says_the_mean_of_the_latest_predictions(training, unseen):
     """Of each level; without it only what the last level says is heard."""
-    model = machine(levels=(3, 0)).fit(*training)
+    model = machine(levels=(3, 0), goes_on=False, committee=True).fit(*training)
     both = model.predict_proba(unseen[0])
     model.committee = False
     last = model.predict_proba(unseen[0])
@@ -111,24 +113,19 @@ def test_only_the_named_columns_are_read(training, unseen):
 
 
 def test_the_same_seed_gives_the_same_machine_on_any_number_of_threads(training, unseen):
-    drawn = DistributionRules(
-        n_estimators=5, max_samples=60, max_features=0.5, min_samples_leaf=2, max_leaf_nodes=6
-    )
-    first = machine(rules=drawn).fit(*training).predict_proba(unseen[0])
-    threaded = DistributionRules(**{**vars(drawn), "n_threads": 2})
-    np.testing.assert_array_equal(first, machine(rules=threaded).fit(*training).predict_proba(unseen[0]))
-    assert (first != machine(rules=drawn, seed=1).fit(*training).predict_proba(unseen[0])).any()
+    drawn = {**QUICK, "max_samples": 60, "max_features": 0.5}
+    first = machine(drawn).fit(*training).predict_proba(unseen[0])
+    threaded = machine({**drawn, "n_threads": 2}).fit(*training)
+    np.testing.assert_array_equal(first, threaded.predict_proba(unseen[0]))
+    assert (first != machine(drawn, seed=1).fit(*training).predict_proba(unseen[0])).any()
 
 
 def test_without_held_out_predictions_the_machine_believes_itself():
     """4.7: labels that nothing explains are learned by heart; only predictions held out by picture show that."""
     training, unseen = batch(range(16), lie=0.5), batch(range(100, 120), lie=0.5)
-    by_heart = DistributionRules(
-        n_estimators=40, learning_rate=0.3, max_leaf_nodes=16, min_samples_leaf=1, max_features=1.0
-    )
 
     def loss(folds):
-        said = machine(folds=folds, rules=by_heart).fit(*training).predict_proba(unseen[0])
+        said = machine(BY_HEART, folds=folds, max_trees=40).fit(*training).predict_proba(unseen[0])
         return float(unseen[2] @ -(unseen[1] * np.log(np.maximum(said, 1e-12))).sum(axis=1) / unseen[2].sum())
 
     assert loss(4) < loss(0)
@@ -138,32 +135,32 @@ def test_folds_of_pictures_in_a_row_see_no_neighbouring_frame():
     """Frames of a video come in pairs that are alike: held out one at a time, the copy has seen the other."""
     pairs = [seed for seed in range(12) for _ in range(2)]
     training = batch(pairs, lie=0.5)
-    by_heart = DistributionRules(
-        n_estimators=40, learning_rate=0.3, max_leaf_nodes=16, min_samples_leaf=1, max_features=1.0
-    )
     held_out = {}
     for name, fold in (("in a row", None), ("in turns", np.arange(24) % 2)):
         losses = []
         machine(
+            BY_HEART,
             folds=2,
             levels=(0, 0),
-            rules=by_heart,
+            max_trees=40,
             report=lambda number, level, loss, to=losses: to.append(loss),
         ).fit(*training, fold=fold)
         held_out[name] = losses[0]
     assert held_out["in turns"] < 0.8 * held_out["in a row"]
 
 
-def test_boosting_lowers_the_loss_with_every_tree():
+def test_one_level_of_points_is_plain_boosting():
+    """Without regions, context or held-out parts the loss falls with every tree."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 3))
-    target = np.eye(3)[(X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)]
-    rows, losses = LabelledRows(BinnedData.fit(X), target, np.ones(400)), []
-    for n_estimators in (1, 5, 25):
-        rules = DistributionRules(n_estimators=n_estimators, learning_rate=0.3, max_features=1.0)
-        model, said = BoostedDistribution.fit(rows, rules, np.random.RandomState(0))
-        np.testing.assert_allclose(said, model.predict_proba(X))
-        losses.append(-(target * np.log(said)).sum(axis=1).mean())
+    truth = np.eye(3)[(X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)]
+    points, losses = ElementTable(X, [0, 150, 400]), []
+    for n_trees in (5, 10, 40):
+        model = HierarchicalInferenceMachine(
+            levels=(0,), folds=0, max_trees=n_trees, learner=BoostedTreesLearner(**QUICK)
+        )
+        said = model.fit(points, truth, np.ones(400)).predict_proba(points)
+        losses.append(-(truth * np.log(said)).sum(axis=1).mean())
     assert losses == sorted(losses, reverse=True)
     assert losses[-1] < 0.1 * losses[0]
 
