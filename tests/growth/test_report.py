@@ -73,3 +73,27 @@ def test_numbers_that_are_none_do_not_break_the_page() -> None:
 def test_an_empty_search_has_no_page() -> None:
     with pytest.raises(ValueError, match="nothing to report: no model is trained yet"):
         render([])
+
+
+@pytest.mark.slow
+def test_a_browser_shows_the_page_and_a_model_can_be_chosen(tmp_path: Path) -> None:
+    from tests.serve.browsing import browsing
+
+    page = grown(tmp_path, 9, problem=ToyGrowth(failing=(3,))).report(tmp_path / "page.html")
+    with browsing() as browser:
+        tab, complaints = browser.new_page(), []
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("console", lambda line: line.type in ("error", "warning") and complaints.append(line.text))
+        tab.goto(page.as_uri())
+        assert tab.locator("#tree .model").count() == tab.locator("#svg .model").count() == 9
+        tab.locator('#tree [data-number="2"]').focus()
+        tab.keyboard.press("Enter")
+        assert tab.inner_text("#detail h3") == "Model 2"
+        assert tab.evaluate("document.activeElement.dataset.number") == "2"
+        tab.click("#table tbody tr:last-child button")
+        assert tab.inner_text("#detail h3") == f"Model {data_of(page.read_text())['models'][-1]['number']}"
+        tab.set_viewport_size({"width": 360, "height": 700})
+        assert (
+            tab.evaluate("document.documentElement.scrollWidth") == 360
+        )  # nothing sticks out on a telephone
+        assert complaints == []

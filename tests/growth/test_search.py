@@ -201,6 +201,13 @@ def test_resumed_equals_uninterrupted(tmp_path: Path) -> None:
     )  # negative control: it was stopped within jobs
 
 
+def test_half_written_files_of_a_killed_process_are_removed(tmp_path: Path) -> None:
+    stale = tmp_path / ".job-7.json.123.unfinished"
+    stale.write_text("0.4")
+    grown(tmp_path, 2)
+    assert not stale.exists()
+
+
 def test_best_under_a_cost(tmp_path: Path) -> None:
     """C-P5."""
     search = grown(tmp_path, 15)
@@ -271,7 +278,7 @@ def test_a_driver_killed_at_random_moments_loses_nothing(tmp_path: Path) -> None
         search = GrowthSearch(ToyGrowth(n_batches=4), folder)
         assert pool_without_counts(search)[: len(known)] == known
         known = pool_without_counts(search)
-        search._journal.close()
+        search.close()
     assert 0 < len(known) < 40  # negative control: every kill met a search under way
     driver = start(script, folder)
     assert driver.communicate(timeout=60)[0].strip() == b"finished"

@@ -149,6 +149,10 @@ class GrowthSearch:
         page.write_text(render(self.models, self.failures, words), encoding="utf-8")
         return page
 
+    def close(self) -> None:
+        """Close the journal; a search that goes on opens it again."""
+        self._journal.close()
+
     # ------------------------------------------------------------------ going on
 
     def run(
@@ -190,6 +194,8 @@ class GrowthSearch:
                 self.ended_by = self.ended_by or next((name for name, held in reasons.items() if held), None)
                 return self.ended_by is not None
 
+            for half_written in self.folder.glob(".*.unfinished"):  # by a process that was killed
+                half_written.unlink(missing_ok=True)
             self._workers.open(self.problem, self.folder, should_stop)
             try:
                 self._loop(should_stop, max_models, report or (lambda search: None))
