@@ -93,7 +93,12 @@ def table41(runs: list[dict[str, Any]]) -> None:
         scheme = job["scheme"]
         found[key][scheme] = [run["errors"][-1]] if scheme.startswith("opt:") else errors_at(run)
     increases: dict[str, list[list[float]]] = defaultdict(list)
+    of_const: dict[str, list[tuple[float, float]]] = defaultdict(
+        list
+    )  # at the last exit, where there is CONST
     for (n, c, epochs, seed), errors in sorted(found.items()):
+        if all(scheme.startswith("opt:") for scheme in errors):
+            continue
         own = [errors.get(f"opt:{share:g}", [np.nan])[0] for share in SHARES]
         print(f"\n({n},{c}), {epochs} epochs, seed {seed}: error, %, at 1/4, 1/2, 3/4 and all of the cost")
         print(f"  {'OPT':10s}" + "".join(f"{value:8.2f}" for value in own))
@@ -103,14 +108,45 @@ def table41(runs: list[dict[str, Any]]) -> None:
                 shown = "".join(f"{e:8.2f}" for e in errors[scheme])
                 print(f"  {scheme:10s}{shown}   over OPT, %:" + "".join(f"{m:8.1f}" for m in more))
                 increases[scheme].append(more)
+                if "const" in errors:
+                    of_const[scheme].append((more[-1], relative_increase(errors["const"], own)[-1]))
     print("\nmean increase over OPT, %        1/4     1/2     3/4       1      (printed)")
     for scheme, rows in increases.items():
-        means = np.nanmean(np.array(rows), axis=0)
+        means = [np.mean(column) if np.isfinite(column).all() else np.nan for column in np.array(rows).T]
         printed = "".join(f"{value:8.2f}" for value in PRINTED.get(scheme, ()))
         print(
             f"  {scheme:10s} {len(rows):3d} networks  "
             + "".join(f"{m:8.2f}" for m in means)
             + f"   {printed}"
+        )
+    print("\nat the last exit, where there is CONST too")
+    for scheme, pairs in of_const.items():
+        ours, const = np.array(pairs).T
+        print(
+            f"  {scheme:10s} below CONST in {np.sum(ours < const)} of {len(pairs)}, mean increase over OPT {ours.mean():.1f} % "
+            f"against {const.mean():.1f} %: {ours.mean() / const.mean():.2f} of it"
+        )
+
+
+def early_exits(runs: list[dict[str, Any]]) -> None:
+    """At how many of CONST's exits another scheme is no worse for the same mult-adds, and by how much at most."""
+    curves = {
+        (r["job"]["n"], r["job"]["c"], r["job"]["epochs"], r["job"]["seed"], r["job"]["scheme"]): r
+        for r in runs
+        if "n" in r["job"]
+        and r["job"].get("split", "test") == "test"
+        and not r["job"].get("scheme_arguments")
+    }
+    for key, const in sorted(curves.items()):
+        ours = curves.get((*key[:4], "auto"))
+        if key[4] != "const" or ours is None:
+            continue
+        reached = np.searchsorted(ours["mult_adds"], np.array(const["mult_adds"]) * 1.02, side="right")
+        of_ours = np.r_[90.0, ours["errors"]][reached]  # heads that read a grid cost 1.7 % more
+        behind = of_ours - const["errors"]
+        print(
+            f"({key[0]},{key[1]}): auto is no worse than const at {np.sum(behind <= 0)} of {len(behind)} exits, "
+            f"behind by at most {max(behind.max(), 0):.2f} points"
         )
 
 
@@ -149,17 +185,22 @@ def plot(runs: list[dict[str, Any]], file: Path) -> None:
         job = run["job"]
         if job["scheme"] in shown and job.get("split", "test") == "test" and "n" in job:
             panels[job["n"], job["c"], job["epochs"]].setdefault(job["scheme"], run)
-    panels = {key: found for key, found in sorted(panels.items()) if set(found) == set(shown)}
-    figure, axes = plt.subplots(1, len(panels), figsize=(4 * len(panels), 3.6), squeeze=False)
-    for axis, ((n, c, epochs), found) in zip(axes[0], panels.items(), strict=True):
-        for scheme, name in shown.items():
-            costs = np.array(found[scheme]["mult_adds"]) / 1e6
-            axis.plot(costs, found[scheme]["errors"], "k*" if scheme == "opt:1" else ".-", label=name)
+    needed = set(shown) - {"auto"}
+    panels = {key: found for key, found in sorted(panels.items()) if needed <= set(found)}
+    n_rows = -(-len(panels) // 3)
+    figure, axes = plt.subplots(n_rows, 3, figsize=(12, 3.4 * n_rows), squeeze=False, sharey=True)
+    for axis in axes.flat[len(panels) :]:
+        axis.remove()
+    for axis, ((n, c, epochs), found) in zip(axes.flat, panels.items(), strict=False):
+        for scheme, run in sorted(found.items(), key=lambda item: list(shown).index(item[0])):
+            style = {"const": "C0.-", "adaloss": "C1.-", "auto": "C2.-", "opt:1": "k*"}[scheme]
+            axis.plot(np.array(run["mult_adds"]) / 1e6, run["errors"], style, label=shown[scheme])
         axis.set(title=f"({n}, {c}), {epochs} epochs", xlabel="million mult-adds", yscale="log")
         axis.set_yticks([5, 7, 10, 15, 20, 30, 40], labels=["5", "7", "10", "15", "20", "30", "40"])
         axis.minorticks_off()
         axis.grid(alpha=0.3)
-    axes[0, 0].set_ylabel("error on the test images, %")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("error on the test images, %")
     axes[0, 0].legend(frameon=False)
     figure.tight_layout()
     figure.savefig(file, dpi=110)
@@ -184,6 +225,7 @@ def main() -> None:
             content = json.loads(file.read_text())
             runs += content if isinstance(content, list) else [content]
         table41(runs)
+        early_exits(runs)
         small_against_large(runs)
         if given.plot:
             plot(runs, given.plot)
