@@ -29,6 +29,8 @@ ESTIMATORS = [
     at.AdditiveSpeedBoostRegressor(method="omp", **ADDED),
     at.AnytimeClassifier(**SEEDED),
     at.AnytimeRegressor(**SEEDED),
+    at.AutoClassifier(kinds=["linear"], max_stages=2, **SEEDED),
+    at.AutoRegressor(kinds=["linear"], max_stages=2, **SEEDED),
     at.BudgetForestClassifier(alphas=[0, 2], **FOREST),
     at.BudgetForestRegressor(leaf_sizes=[1, 5], **FOREST),
     at.BudgetTreeClassifier(**SEEDED),

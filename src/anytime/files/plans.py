@@ -71,6 +71,9 @@ _ARRAYS = {  # of each kind of block
     "sensor": _arrays(i4x1="columns", f8x2="message", f8x1="opening centres"),
     "costly": _arrays(i4x1="columns", f8x2="calibration probe said"),
     "member": _arrays(i8x1="ends"),
+    "dense": _arrays(i4x1="columns kind", f8x1="centre scale weights biases", i4x2="pairs", i8x1="sizes"),
+    "blend": _arrays(f8x1="shares"),
+    "log probabilities": {},
     "structured": {},  # those of its stages: structured_plans
     "trees": _arrays(
         i8x1="tree_start stage_start category_start",
@@ -91,7 +94,11 @@ _COUNTED_BY = {
     "trees": "stage_start",
 }
 # kinds whose rooms are imported by those who have such a model only
-_MET_LATER = ("costly", "linear tree", "member", "network", "sensor", "small nets", "stream", "structured")
+_MET_LATER = (
+    *("blend", "costly", "dense", "linear tree", "log probabilities", "member", "network"),
+    *("sensor", "small nets", "stream", "structured"),
+)
+_MOST_BLENDED = 100
 _OPTIONAL = {
     "small nets": ("places",),
     "stream": ("centres", "scales", "box"),
@@ -100,7 +107,19 @@ _OPTIONAL = {
     "costly": ("calibration", "probe", "said"),
     "network": ("offset", "unit"),
 }
-_NO_LEARNERS = ("costly", "margins", "member", "network", "stream", "structured")  # of a stream
+_NO_LEARNERS = (  # of a stream
+    *(
+        "blend",
+        "costly",
+        "dense",
+        "log probabilities",
+        "margins",
+        "member",
+        "network",
+        "stream",
+        "structured",
+    ),
+)
 _LONGEST_SHAPE = 8
 
 
@@ -164,6 +183,13 @@ def _write_block(block: Block, prefix: str, arrays: Arrays) -> dict[str, Any]:
         description = written_structured(description)
     if block.kind == "stream":
         description["learners"] = _write_block(block.learners, f"{prefix}.learners", arrays)  # type: ignore[attr-defined]
+    if block.kind == "blend":
+        parts: list[Block] = block.parts  # type: ignore[attr-defined]
+        description["parts"] = [
+            _write_block(part, f"{prefix}.parts.{k}", arrays) for k, part in enumerate(parts)
+        ]
+    if block.kind == "log probabilities":
+        description["inner"] = _write_block(block.inner, f"{prefix}.inner", arrays)  # type: ignore[attr-defined]
     if block.kind == "member":
         inner: Plan = block.plan  # type: ignore[attr-defined]
         description["plan"] = _write_stages(inner, f"{prefix}.plan", arrays)
@@ -272,7 +298,7 @@ def count_stages(fields: Fields, arrays: Mapping[str, NDArray[Any]]) -> list[tup
             stages = block.integer("n_stages", 0, MOST_STAGES)
         elif kind == "structured":
             stages = len(block.items("stages", MOST_STAGES))
-        elif kind in ("kernel", "costly", "sensor"):
+        elif kind in ("kernel", "costly", "sensor", "dense", "blend", "log probabilities"):
             stages = 1
         elif own is None:
             stages = int(kind in ("linear", "trees"))
@@ -386,6 +412,8 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCos
         block = SensorBlock.from_state(description, own)
     elif kind == "member":
         block = _read_member(fields, own, prefix, arrays, costs)
+    elif kind in ("dense", "blend", "log probabilities"):
+        block = _read_auto(kind, fields, own, prefix, arrays, costs, most_width)
     elif kind == "costly":
         block = _read_costly(fields, own, prefix, n_features, most_width)
     elif kind == "structured":
@@ -425,6 +453,39 @@ def _read_stream(
     if "centres" in own and own["centres"].size != costs.column_group.size:
         bad(f"array '{prefix}.centres'", f"has {own['centres'].size} columns, not {costs.column_group.size}")
     return StreamBlock.from_state(description, own, learners)
+
+
+def _read_auto(
+    kind: str,
+    fields: Fields,
+    own: Arrays,
+    prefix: str,
+    arrays: ArrayShelf,
+    costs: BoundCosts,
+    most_width: int,
+) -> Block:
+    """Parts of an automatic model: layers, a blend of single stages, or logarithms of what trees say."""
+    from anytime.auto.blend_block import BlendBlock, LogProbabilityBlock
+    from anytime.auto.dense_block import DenseBlock
+
+    if kind == "dense":
+        if own["columns"].size and own["columns"].min() < 0:
+            bad(f"array '{prefix}.columns'", "names a column before the first")
+        return DenseBlock.from_state({}, own)
+    if kind == "log probabilities":
+        inner = fields.inner("inner")
+        if inner.text_of("kind") != "trees":
+            bad(inner.where, "logarithms are of what trees say")
+        return LogProbabilityBlock(
+            _read_block(inner, f"{prefix}.inner", arrays, costs, max(most_width, 2)),
+            fields.integer("width", 1, most_width),
+        )
+    parts = []
+    for k, part in enumerate(fields.each("parts", _MOST_BLENDED)):
+        if part.text_of("kind") not in ("trees", "dense", "log probabilities"):
+            bad(part.where, "a blend is of trees, layers and forests")
+        parts.append(_read_block(part, f"{prefix}.parts.{k}", arrays, costs, most_width))
+    return BlendBlock(parts, own["shares"])
 
 
 def _read_member(fields: Fields, own: Arrays, prefix: str, arrays: ArrayShelf, costs: BoundCosts) -> Block:

@@ -143,6 +143,11 @@ class Fields:
             bad(self.place(name), f"expected one of {', '.join(sorted(choices))}, found {shown(value)}")
         return value
 
+    def text_of(self, name: str) -> str:
+        """A string that stays where it is, for who reads it later; empty where there is none."""
+        value = self._left.get(name)
+        return value if type(value) is str else ""
+
     def texts(self, name: str) -> list[str]:
         """A list of strings."""
         return [

@@ -1,0 +1,140 @@
+"""One small network for all sets of groups: it is trained with groups hidden at random, and told which.
+
+A stage on a set of groups is the network with all others hidden. What it is told of them is constant then, and becomes part of
+the first layer's bias, so that the stage reads the columns of its set and nothing else.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+
+from anytime.auto.dense_block import DenseBlock, Inputs
+from anytime.blocks import Block
+from anytime.boosting.boosted import Training
+from anytime.losses import LINKS
+from anytime.plan import Array
+
+Rows = NDArray[np.intp]
+Layers = list[tuple[Array, Array]]
+
+_HIDDEN = (128, 64)
+_ROWS_SEEN = 600_000  # in all epochs together, and
+_EPOCHS = (10, 150)  # at least and at most so many of these
+_BATCH = 128
+_LOOK, _PATIENCE = 5, 4  # epochs between two looks at held-out rows, and looks without gain
+_ASIDE = 0.1  # of the rows, to look at
+_LEAST_ROWS = 800  # below which a network has too little to learn from
+
+
+class MaskedNetwork:
+    """A network that answers from any set of groups.
+
+    Parameters
+    ----------
+    training : Training
+    sets : sequence of (G,) bool
+        Sets that will be asked for. Half of the masks in training are of these, half are drawn at random.
+    levels : mapping from int to int
+        Categorical columns, each with how many of its categories become inputs.
+    seed : int
+    """
+
+    name = "network"
+
+    def __init__(
+        self, training: Training, sets: Sequence[NDArray[np.bool_]], levels: Mapping[int, int], seed: int
+    ) -> None:
+        self.training, self.sets, self.levels, self.seed = training, np.array(sets), levels, seed
+        self._trained: dict[bytes | None, tuple[Inputs, Layers] | None] = {}
+
+    def fit(self, columns: NDArray[np.bool_], rows: Rows | None) -> Block | None:
+        """The network on the groups of some columns, trained on ``rows`` with masks of all kinds; None: it could not be."""
+        key = None if rows is None else rows.tobytes()
+        if key not in self._trained:
+            self._trained[key] = self._train(rows)
+        found = self._trained[key]
+        if found is None:
+            return None
+        inputs, ((weights, bias), *others) = found
+        group = self.training.costs.column_group
+        owned = np.zeros(self.training.costs.n_groups, dtype=bool)
+        owned[group[columns]] = True
+        kept = columns[inputs.column]
+        first = weights[: inputs.size][kept]
+        told = bias + owned.astype(np.float64) @ weights[inputs.size :]
+        return DenseBlock(inputs.taken(kept), [(first, told), *others])
+
+    def _train(self, rows: Rows | None) -> tuple[Inputs, Layers] | None:
+        training, objective = self.training, self.training.objective
+        X = training.table.X if rows is None else training.table.X[rows]
+        y = objective.y if rows is None else objective.y[rows]
+        classifies = LINKS[training.loss.link].classifies
+        n_outputs = training.base.size
+        if len(X) < _LEAST_ROWS or (classifies and np.unique(y).size < max(n_outputs, 2)):
+            return None
+        random = np.random.RandomState(self.seed)
+        inputs = Inputs.of(X, range(X.shape[1]), self.levels, products=False)
+        Z, group = inputs.matrix(X), training.costs.column_group[inputs.column]
+        unit, offset = np.ones(n_outputs), np.zeros(n_outputs)
+        target = y
+        if not classifies:
+            offset, unit = np.atleast_1d(np.mean(y, axis=0)), np.atleast_1d(np.std(y, axis=0))
+            unit = np.where(unit > 0, unit, 1.0)
+            target = (y - offset.reshape(y.shape[1:])) / unit.reshape(y.shape[1:])
+        given = objective.given_weight
+        weight = np.ones(len(X)) if given is None else (given if rows is None else given[rows])
+        order = random.permutation(len(X))
+        aside, learned = np.split(order, [int(_ASIDE * len(X))])
+        kind = MLPClassifier if classifies else MLPRegressor
+        net = kind(
+            hidden_layer_sizes=_HIDDEN,
+            batch_size=min(_BATCH, learned.size),
+            random_state=self.seed,
+            alpha=1e-4,
+        )
+        judged = self._masked(Z[aside], group, random)
+        best, kept, idle = np.inf, None, 0
+        low, high = _EPOCHS
+        for epoch in range(min(max(_ROWS_SEEN // len(X), low), high)):
+            masked = self._masked(Z[learned], group, random)
+            more = {"classes": np.arange(max(n_outputs, 2))} if classifies and not epoch else {}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                net.partial_fit(masked, target[learned], sample_weight=weight[learned], **more)
+            if training.clock.over and kept is not None:
+                break
+            if epoch % _LOOK:
+                continue
+            loss = objective.value_of(
+                unit * _forward(net, judged) + offset, aside if rows is None else rows[aside]
+            )
+            if loss < best:
+                best, idle = loss, 0
+                kept = [(w.copy(), b.copy()) for w, b in zip(net.coefs_, net.intercepts_, strict=True)]
+            elif (idle := idle + 1) > _PATIENCE:
+                break
+        if kept is None:
+            return None
+        weights, bias = kept[-1]
+        return inputs, [*kept[:-1], (weights * unit, bias * unit + offset)]
+
+    def _masked(self, Z: Array, group: NDArray[np.int32], random: np.random.RandomState) -> Array:
+        """(n, m + G) inputs of rows, each with some groups hidden, and which of them are not."""
+        n, n_groups = len(Z), self.training.costs.n_groups
+        known = self.sets[random.randint(len(self.sets), size=n)]
+        drawn = random.uniform(size=(n, n_groups)) < random.uniform(size=(n, 1))
+        mask = np.where(random.uniform(size=(n, 1)) < 0.5, known, drawn)
+        return np.concatenate([Z * mask[:, group], mask], axis=1)
+
+
+def _forward(net: MLPClassifier | MLPRegressor, Z: Array) -> Array:
+    """(n, K) what the last layer says, before probabilities are made of it."""
+    for depth, (weights, bias) in enumerate(zip(net.coefs_, net.intercepts_, strict=True)):
+        Z = (Z if not depth else np.maximum(Z, 0.0)) @ weights + bias
+    return Z

@@ -1,0 +1,178 @@
+"""The best of several kinds of models at every budget, decided on rows that none has learned from."""
+
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import anytime as at
+from anytime.auto.blend_block import BlendBlock, LogProbabilityBlock
+from anytime.auto.choosing import chosen
+from anytime.auto.dense_block import DenseBlock, Inputs
+from anytime.blocks import LinearBlock
+from anytime.boosting.objective import MeanLoss
+from anytime.losses import training_loss
+
+
+def linear_table(n=1200, seed=0):
+    """Two classes by the sign of a sum of many columns, which trees need many splits for; 5 % of the values are missing."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 10))
+    y = np.where(X.sum(axis=1) + random.normal(size=n) > 0, "yes", "no")
+    X[random.uniform(size=X.shape) < 0.05] = np.nan
+    return X, y, at.FeatureCosts(np.arange(1.0, 11.0))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y, costs = linear_table()
+    return at.AutoClassifier(costs=costs, max_stages=5, random_state=0).fit(X[:1000], y[:1000]), X, y
+
+
+def test_a_linear_truth_is_answered_by_linear_models(fitted):
+    model, X, y = fitted
+    kinds = [set(shares) for _, shares in model.families_]
+    assert any(kind & {"linear", "network", "products"} for kind in kinds)
+    trees = at.SpeedBoostClassifier(costs=model.costs, max_stages=5, random_state=0).fit(X[:1000], y[:1000])
+    assert model.score(X[1000:], y[1000:]) > trees.score(X[1000:], y[1000:])
+    for _, shares in model.families_:
+        assert sum(shares.values()) == pytest.approx(1.0)
+
+
+def test_noise_of_trees_stays_with_trees():
+    """Negative control: where only trees can see the truth, they answer."""
+    random = np.random.default_rng(0)
+    X = random.uniform(size=(1200, 3))
+    y = (np.floor(X[:, 0] * 8) + np.floor(X[:, 1] * 8)) % 2
+    model = at.AutoClassifier(kinds=["linear"], max_stages=3, random_state=0).fit(X, y)
+    assert model.families_[-1][1].get("linear", 0.0) < 0.5
+    assert model.score(X, y) > 0.9
+
+
+def test_the_model_is_kept_in_a_file_bit_for_bit(fitted, tmp_path):
+    model, X, _ = fitted
+    model.save(tmp_path / "auto.anytime")
+    again = at.load(tmp_path / "auto.anytime")
+    assert again.families_ == model.families_
+    for budget in (None, 0, 5, 20, 40):
+        assert_array_equal(again.predict_proba(X, budget), model.predict_proba(X, budget))
+
+
+def test_columns_that_are_not_bought_are_not_read(fitted):
+    model, X, _ = fitted
+    for budget in (3, 12, 30):
+        bought = model.answer(X, budget).groups
+        other = X.copy()
+        hidden = [g for g, name in enumerate(model.costs_.names) if name not in bought]
+        other[:, hidden] = 1e6
+        assert_array_equal(model.predict_proba(other, budget), model.predict_proba(X, budget))
+
+
+def test_the_same_seed_gives_the_same_model_on_any_number_of_threads():
+    X, y, costs = linear_table(400)
+    one, two = (
+        at.AutoClassifier(costs=costs, max_stages=2, random_state=3, n_jobs=jobs).fit(X, y) for jobs in (1, 2)
+    )
+    assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    assert one.families_ == two.families_
+
+
+def test_words_missing_values_and_several_targets():
+    random = np.random.default_rng(0)
+    n = 900
+    table = pd.DataFrame({"size": random.normal(size=n), "kind": random.choice(["a", "b", "c"], size=n)})
+    table.loc[::7, "size"] = np.nan
+    table["empty"] = np.nan
+    effect = table["kind"].map({"a": 0.0, "b": 3.0, "c": -2.0}).to_numpy()
+    y = np.nan_to_num(table["size"].to_numpy()) * 2 + effect
+    model = at.AutoRegressor(max_stages=2, random_state=0).fit(table, y)
+    assert model.score(table, y) > 0.95
+    both = at.AutoRegressor(kinds=["linear", "forest"], max_stages=2, random_state=0).fit(
+        table[["size"]], np.column_stack([y, -y])
+    )
+    assert both.predict(table[["size"]]).shape == (n, 2)
+
+
+@pytest.mark.realtime
+def test_a_time_budget_holds():
+    X, y, costs = linear_table(4000)
+    began = time.monotonic()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = at.AutoClassifier(costs=costs, time_budget=3.0, random_state=0).fit(X, y)
+    assert time.monotonic() - began <= 1.1 * 3.0 + 1.0
+    assert model.score(X, y) > 0.7
+
+
+def test_unknown_kinds_are_refused():
+    X, y, _ = linear_table(50)
+    with pytest.raises(ValueError, match="kinds names 'lasso'; there are linear, products, forest, network"):
+        at.AutoClassifier(kinds=["lasso"]).fit(X, y)
+
+
+# ---------------------------------------------------------------------- parts
+
+
+def test_inputs_say_what_columns_hold():
+    X = np.array([[1.0, 0.0, 5.0], [3.0, 2.0, 5.0], [np.nan, 1.0, 5.0]])
+    inputs = Inputs.of(X, [0, 1, 2], {1: 3}, products=False)
+    expected = [
+        [-1, 0, 1, 0, 0, 0],
+        [1, 0, 0, 0, 1, 0],
+        [0, 1, 0, 1, 0, 0],
+    ]  # value, missing, three words, constant
+    assert_array_equal(inputs.matrix(X), expected)
+    squares = Inputs.of(X[:2], [0, 2], {}, products=True)
+    assert_array_equal(squares.matrix(X[:2]), [[-1, 0, 1, 0, 0], [1, 0, 1, 0, 0]])
+
+
+def test_layers_are_those_of_a_network():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(6, 3))
+    inputs = Inputs.of(X, [0, 2], {}, products=False)
+    layers = [(random.normal(size=(2, 4)), random.normal(size=4)), (random.normal(size=(4, 2)), np.ones(2))]
+    block = DenseBlock(inputs, layers)
+    hidden = np.maximum(inputs.matrix(X) @ layers[0][0] + layers[0][1], 0)
+    assert_allclose(block.outputs(0, X), hidden @ layers[1][0] + layers[1][1])
+    assert_allclose(block.scaled(0.5).outputs(0, X), block.outputs(0, X) / 2)
+    assert_array_equal(DenseBlock.from_state(*block.state()).outputs(0, X), block.outputs(0, X))
+    with pytest.raises(ValueError, match="do not follow each other"):
+        DenseBlock(inputs, layers[1:])
+
+
+def test_a_blend_is_the_weighted_sum_of_its_parts():
+    X = np.array([[0.2, 1.0], [0.9, -1.0]])
+    parts = [LinearBlock([0], [[1.0]]), LinearBlock([1], [[2.0]])]
+    assert_allclose(BlendBlock(parts, [0.25, 0.75]).outputs(0, X), [[1.55], [-1.275]])
+    with pytest.raises(ValueError, match="as many finite shares"):
+        BlendBlock(parts, [1.0])
+    odds = LogProbabilityBlock(LinearBlock([0, 0], [[-1.0, 1.0], [0.0, 0.0]], intercepts=[[1.0, 0.0]]), 1)
+    assert_allclose(odds.outputs(0, X)[:, 0], np.log((X[:, 0] + 1e-3) / (1 - X[:, 0] + 1e-3)))
+
+
+def test_a_blend_has_to_be_better_by_more_than_a_standard_error():
+    random = np.random.default_rng(0)
+    y = random.normal(size=4000)
+    objective, rows = MeanLoss(training_loss("squared"), y), np.arange(4000)
+    trees, forest = (y[:, None] + random.normal(size=(4000, 1)) for _ in range(2))
+    shares, gain = chosen(objective, {"trees": trees, "forest": forest}, rows)
+    assert shares == {"trees": 0.5, "forest": 0.5}
+    assert gain == pytest.approx(objective.value(trees) - objective.value((trees + forest) / 2))
+    alone, gain = chosen(objective, {"trees": trees, "forest": trees + 1e-9}, rows)
+    assert alone == {"trees": 1.0}
+    assert gain == 0.0
+
+
+def test_of_few_rows_the_simplest_that_is_about_as_good_is_taken():
+    """known_budgets_and_rows 2: linear before trees before blends."""
+    random = np.random.default_rng(0)
+    y = random.normal(size=4000)
+    noise, other = random.normal(size=(2, 4000, 1))
+    for n, expected in ((150, "linear"), (4000, "trees")):
+        objective, rows = MeanLoss(training_loss("squared"), y[:n]), np.arange(n)
+        said = {"trees": y[:n, None] + noise[:n], "linear": y[:n, None] + noise[:n] + 0.2 * other[:n]}
+        assert objective.value(said["trees"]) < objective.value(said["linear"])
+        assert chosen(objective, said, rows)[0] == {expected: 1.0}
