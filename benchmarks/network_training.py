@@ -30,7 +30,7 @@ def without_compiled_parts() -> None:
     """Let the modules of ``anytime.networks`` be imported where the package is not built."""
     for name, folder in (("anytime", SOURCE), ("anytime.networks", SOURCE / "networks")):
         package = types.ModuleType(name)
-        package.__path__ = [str(folder)]  # type: ignore[attr-defined]
+        package.__path__ = [str(folder)]
         sys.modules.setdefault(name, package)
 
 

@@ -35,6 +35,23 @@ def test_training_lowers_the_loss_of_every_exit(rows):
     assert len(trainer.history[-1]["errors"]) == 3
 
 
+def test_training_and_evaluation_read_the_same_inputs(rows):
+    """A scaling that reached evaluation alone would judge a network on inputs that it has never seen."""
+    seen: list[bool] = []
+
+    def prepare(x):
+        seen.append(trainer.network.training)
+        return x.float()
+
+    trainer = NetworkTrainer(network(), RECIPE, device="cpu", prepare=prepare)
+    trainer.fit(*rows)
+    assert seen.count(True) == trainer.step
+    trainer.said(rows[0])
+    assert not seen[-1]
+    with pytest.raises(AttributeError):
+        trainer.prepare = lambda x: x.float() / 255
+
+
 @pytest.mark.parametrize("average", [None, 0.9])
 def test_going_on_from_a_checkpoint_gives_the_same_bits(rows, tmp_path, average):
     recipe = TrainingRecipe(epochs=4, batch_size=32, learning_rate=0.05, average=average)

@@ -96,6 +96,7 @@ class TrainingStep:
         self._parameters = [p for p in network.parameters() if p.requires_grad]
         self._device = self._parameters[0].device
         self._graph: Any = None
+        self._recorded_gradients: list[Tensor | None] = []
         # the first step at which each exit's loss was no number: told by the device, and asked for now and then
         self._spoiled_at = torch.full((network.n_exits,), np.inf, device=self._device)
         self._good: dict[str, Tensor] = {}
@@ -151,6 +152,8 @@ class TrainingStep:
         static_x.copy_(x)
         static_y.copy_(y)
         static_weights.copy_(weights)
+        for p, gradient in zip(self._parameters, self._recorded_gradients, strict=True):
+            p.grad = gradient
         self._graph.replay()
         return losses, losses.clone()
 
@@ -167,13 +170,14 @@ class TrainingStep:
             with torch.cuda.graph(graph):
                 losses = self._eager(*static[:2], None, static[2])[1]
         self._graph, self._tensors = graph, (*static, losses)
+        self._recorded_gradients = [p.grad for p in self._parameters]  # every replay writes them anew
 
     def _eager(
         self, x: Tensor, y: Tensor, sample_weight: Tensor | None, weights: Tensor
     ) -> tuple[Tensor, Tensor]:
         recipe = self._recipe
         for p in self._parameters:
-            p.grad = None if p.grad is None else p.grad.zero_()
+            p.grad = None  # the backward pass leaves tensors of its own: nothing is set to zero and added to
         with autocast(recipe, self._device):
             said = self._forward(self._prepare(x), weights if recipe.decoupled else None)
         said = said.float()

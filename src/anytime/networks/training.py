@@ -7,7 +7,7 @@ state that is good to use, and goes on from a checkpoint as if nothing had happe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from pickle import UnpicklingError
@@ -61,6 +61,8 @@ class NetworkTrainer:
     after_step : callable, default=None
         Called after every batch with the share of training that is over and the learning rate of the batch. What it raises ends
         training.
+    turns : sequence of callables, default=()
+        Ways in which the network is trained that take turns, batch by batch: each is called before its batch.
 
     Attributes
     ----------
@@ -85,13 +87,14 @@ class NetworkTrainer:
         report: Callable[[dict[str, Any]], None] | None = None,
         extra_loss: Callable[[], Tensor] | None = None,
         after_step: Callable[[float, float], None] | None = None,
+        turns: Sequence[Callable[[], None]] = (),
     ) -> None:
         self.device = chosen_device(device)
         self.recipe = recipe
         self.scheme = ConstantWeights() if scheme is None else scheme
         layout = torch.channels_last if self.device.type == "cuda" else torch.contiguous_format
         self.network = network.to(self.device, memory_format=layout)
-        self.prepare = (lambda x: x.float()) if prepare is None else prepare
+        self._prepare = (lambda x: x.float()) if prepare is None else prepare
         self.seed, self.report, self.after_step = seed, report, after_step
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         if self.checkpoint is not None and not self.checkpoint.absolute().parent.is_dir():
@@ -103,9 +106,16 @@ class NetworkTrainer:
         self._optimizer = make_optimizer(recipe, parameters, self.device)
         self._average = None if recipe.average is None else RunningMean(self.network, recipe.average)
         self._before_average: dict[str, Tensor] | None = None
-        self._step = TrainingStep(
-            self.network, recipe, self.scheme, self._optimizer, self.prepare, extra_loss
-        )
+        self._turns = turns or [lambda: None]
+        self._steps = [
+            TrainingStep(self.network, recipe, self.scheme, self._optimizer, self.prepare, extra_loss)
+            for _ in self._turns
+        ]
+
+    @property
+    def prepare(self) -> Callable[[Tensor], Tensor]:
+        """From a batch as it is stored to what the network reads; training and evaluation share it, so it is not changed."""
+        return self._prepare
 
     # ------------------------------------------------------------------ going on
 
@@ -202,7 +212,9 @@ class NetworkTrainer:
             here = slice(i * batch, (i + 1) * batch)
             chosen = order[here]
             sample_weight = None if weight is None else weight[chosen]
-            losses = self._step(rows(here), y[chosen], sample_weight, self.step + 1)
+            turn = self.step % len(self._turns)
+            self._turns[turn]()
+            losses = self._steps[turn](rows(here), y[chosen], sample_weight, self.step + 1)
             total += losses
             done += 1
             self.step += 1
@@ -211,7 +223,8 @@ class NetworkTrainer:
             if self._average is not None:
                 self._average.update(self.network)
             if self.step % _CHECK_EVERY == 0 or i == per_epoch - 1 or self.step == 1:
-                self._step.check(self.step)
+                for step in self._steps:
+                    step.check(self.step)
         if not self.interrupted:
             self.epoch += 1
         if is_distributed():  # batch normalisation saw other rows in every process
