@@ -254,6 +254,39 @@ def test_candidates_on_fewer_rows_learn_the_same_on_average():
     assert torch.equal(with_less(twice), copy.deepcopy(parent)(twice))
 
 
+def test_ops_that_take_turns_learn_what_they_would_together():
+    """In isolated mode candidates do not hear each other: a turn's gradients are those of all at once, others have none."""
+    parent, x, y = parents()[0]
+    network, candidates = beside(parent)
+    loss_of(network, x, y).backward()
+    together = {name: p.grad.clone() for name, p in network.named_parameters() if p.grad is not None}
+    met = set()
+    for begin in candidates.turns(3):
+        network, candidates_again = beside(parent)
+        candidates_again.activate(*begin.args)
+        loss_of(network, x, y).backward()
+        for name, p in network.named_parameters():
+            if ".union.ops" in name and p.grad is not None:
+                assert torch.allclose(p.grad, together[name], rtol=1e-5, atol=1e-7), name
+                met.add(name)
+            elif ".union." not in name:
+                assert torch.equal(p.grad, together[name]), name
+    assert met == {name for name in together if ".union.ops" in name}
+    assert candidates.turns(1) == []
+
+
+def test_the_penalty_of_a_turn_is_that_of_its_ops():
+    parent, _, _ = parents()[0]
+    _, candidates = beside(parent)
+    whole = float(candidates.l1(0.01).detach())
+    parts = []
+    for begin in candidates.turns(3):
+        begin()
+        parts.append(float(candidates.l1(0.01).detach()))
+    assert sum(parts) == pytest.approx(whole, rel=1e-5)
+    assert max(parts) < whole
+
+
 def test_candidates_are_the_whole_grid_and_leave_without_a_trace():
     parent, _, _ = parents()[1]
     network, candidates = beside(parent)

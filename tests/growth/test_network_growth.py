@@ -170,6 +170,7 @@ def test_an_error_comes_of_a_file_of_another_network(rings, tmp_path):
         {"criterion": "magnitude"},
         {"criterion": "random", "n_shortcuts": 2},
         {"share": 0.25, "largest_weight": 0.05},
+        {"turns": 3},
     ],
     ids=str,
 )
@@ -189,7 +190,15 @@ def test_every_setting_leads_to_a_child(rings, tmp_path, settings):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"mode": "loud"}, {"merge": "product"}, {"n_shortcuts": 0}, {"share": 0.0}, {"criterion": "taste"}],
+    [
+        {"mode": "loud"},
+        {"merge": "product"},
+        {"n_shortcuts": 0},
+        {"share": 0.0},
+        {"criterion": "taste"},
+        {"turns": 0},
+        {"mode": "joint", "turns": 2},
+    ],
 )
 def test_settings_that_mean_nothing_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):

@@ -6,12 +6,14 @@ what gradient boosting would, ``<grad_{x_k} L, x_c>``, while the network learns 
 pattern share their a_ij, whose gradient is then the sum over the copies; ops are separate.
 
 Work is shared: one op is evaluated on all layers of equal shape in a single call, and all that begin with ReLU get one. As
-candidates do not hear each other, a share of each batch's rows is enough for them.
+candidates do not hear each other, they need not be there all the time: ops may take turns, and a share of each batch's rows may
+be enough for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -97,8 +99,10 @@ class CandidateUnion(nn.Module):
             nn.ModuleList(make_op(op, shape, target, copies=len(group)) for op in ops)
             for shape, group in by_shape.items()
         )
-        places = [torch.tensor(group) * len(ops) for group in self.groups]
-        self._places = [[place + j for j in range(len(ops))] for place in places]
+        for g, group in enumerate(self.groups):  # numbers of the candidates of each op, (J, inputs)
+            numbers = torch.tensor(group)[None, :] * len(ops) + torch.arange(len(ops))[:, None]
+            self.register_buffer(f"numbers{g}", numbers, persistent=False)
+        self.active: tuple[int, ...] = tuple(range(len(ops)))  # ops that are trained in this step
         self.recorded: list[Tensor] | None = None
 
     @property
@@ -119,15 +123,18 @@ class CandidateUnion(nn.Module):
     def _sum(self, layers: Mapping[str, Tensor]) -> Tensor:
         total: Any = 0
         outputs: dict[int, Tensor] = {}
-        for group, ops, places in zip(self.groups, self.ops, self._places, strict=True):
+        for g, (group, ops) in enumerate(zip(self.groups, self.ops, strict=True)):
+            numbers: Tensor = getattr(self, f"numbers{g}")
             names = [self.inputs[i] for i in group]
             x = layers[names[0]] if len(group) == 1 else torch.cat([layers[name] for name in names], dim=1)
             positive = torch.relu(x)
-            for j, op in enumerate(ops):
+            for j in self.active:
+                op = ops[j]
                 said = op.after_relu(positive) if hasattr(op, "after_relu") else op(x)
                 split = said.unflatten(1, (len(group), -1))
-                weights = self.weights[places[j].to(self.weights.device)].to(said.dtype)
-                total = total + torch.einsum("nc...,c->n...", split, weights)
+                weights = self.weights[numbers[j]].to(said.dtype)
+                weighted = split * weights.reshape(-1, *[1] * (split.ndim - 2))
+                total = total + weighted.sum(dim=1)
                 if self.recorded is not None:
                     outputs |= {i * len(ops) + j: split[:, c].detach() for c, i in enumerate(group)}
         if self.recorded is not None:
@@ -158,9 +165,25 @@ class CandidateSet:
         self.weights, self.unions = weights, unions
 
     def l1(self, factor: float) -> Tensor:
-        """l_extra = lam1 sum |a_ij|, with lam1 = ``factor`` / (I J) at each site."""
-        # abs has the subgradient sign(a), 0 at 0
-        return torch.stack([factor / a.numel() * a.abs().sum() for a in self.weights.values()]).sum()
+        """l_extra = lam1 sum |a_ij| over the ops whose turn it is, with lam1 = ``factor`` / (I J) at each site."""
+        parts = []
+        for name, a in self.weights.items():
+            union = self.unions[name][0]
+            whole = len(union.active) == len(union.op_names)
+            own = a if whole else a.unflatten(0, (-1, len(union.op_names)))[:, list(union.active)]
+            parts.append(factor / a.numel() * own.abs().sum())  # abs has the subgradient sign(a), 0 at 0
+        return torch.stack(parts).sum()
+
+    def turns(self, n: int) -> list[Callable[[], None]]:
+        """What to call before each step so that ops take ``n`` turns, every ``n``-th of them in one."""
+        return [partial(self.activate, k, n) for k in range(n)] if n > 1 else []
+
+    def activate(self, turn: int = 0, n: int = 1) -> None:
+        """Train only the ops of one turn of ``n`` from now on."""
+        for unions in self.unions.values():
+            for union in unions:
+                chosen = tuple(range(turn, len(union.op_names), n))
+                union.active = chosen or tuple(range(len(union.op_names)))
 
     @torch.no_grad()
     def shrink(self, rate: float, factor: float) -> None:

@@ -38,6 +38,7 @@ from anytime.plan import Array, Plan
 __all__ = ["GrowingModel"]
 
 _GROWTHS = 8  # of a fit that nothing else ends
+_IMAGE_TURNS = 7  # of the seven ops: all of them at every step take five times as long
 _SMALLEST = 8  # side of the smallest images within a network
 _JOBS_AT_LEAST = 6  # trainings for which the time of a fit is enough
 _FEWEST_TO_FIT = 2  # of one row nothing can be normalised
@@ -185,7 +186,7 @@ class GrowingModel(NetworkModel):
             rows_val.reshape(len(rows_val), *self.input_shape_),
             self._scaled_targets(targets_val, offset, unit),
             phases=self.phases or (for_tables() if self._is_table else PRESETS["short"]),
-            settings=self.settings,
+            settings=self.settings or GrowthSettings(turns=1 if self._is_table else _IMAGE_TURNS),
             sample_weight=weight,
             weight_val=weight_val,
             scaling=scaling,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,23 +37,34 @@ UNFINISHED_SEED = "unfinished-seed.pt"  # what an interrupt leaves where there i
 _LOOKED_AT = 64  # rows on which candidates are compared with each other
 
 
-@dataclass(frozen=True)
 class Scaling:
-    """What is subtracted from inputs, and what they are then divided by: one number, one per channel, or one per column."""
+    """What is subtracted from inputs, and what they are then divided by.
 
-    centre: Any = 0.0
-    spread: Any = 1.0
+    Parameters
+    ----------
+    centre, spread : float or array
+        One number, one per channel of an image, or one per column.
+    """
+
+    def __init__(self, centre: Any = 0.0, spread: Any = 1.0) -> None:
+        self.centre, self.spread = np.asarray(centre, dtype=np.float64), np.asarray(spread, dtype=np.float64)
+        self._there: dict[str, tuple[Tensor, Tensor]] = {}  # on the devices where it was used
 
     def __call__(self, x: Tensor) -> Tensor:
         """A batch on the scale of training."""
         exact = x if x.dtype == torch.float64 else x.float()
-        centre, spread = (
-            torch.as_tensor(np.asarray(a), dtype=exact.dtype, device=x.device)
-            for a in (self.centre, self.spread)
-        )
-        if x.ndim == 4 and centre.ndim == 1:
-            centre, spread = centre[:, None, None], spread[:, None, None]
-        return ((exact - centre) / spread).float()
+        key = f"{x.device} {exact.dtype} {x.ndim}"
+        if key not in self._there:
+            both = [
+                torch.as_tensor(a, dtype=exact.dtype, device=x.device) for a in (self.centre, self.spread)
+            ]
+            self._there[key] = tuple(a[:, None, None] if x.ndim == 4 and a.ndim == 1 else a for a in both)
+        centre, spread = self._there[key]
+        scaled = ((exact - centre) / spread).float()
+        return scaled.to(memory_format=torch.channels_last) if scaled.is_cuda and scaled.ndim == 4 else scaled
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"centre": self.centre, "spread": self.spread, "_there": {}}
 
 
 def module_seed(module: ExitNetwork, input_shape: tuple[int, ...]) -> Architecture:
@@ -254,6 +264,7 @@ class NetworkGrowth:
             prepare=self.scaling,
             extra_loss=(lambda: candidates.l1(settings.l1)) if candidates is not None and penalised else None,
             after_step=after_step,
+            turns=() if candidates is None else candidates.turns(settings.turns),
         )
 
     def _fit(self, trainer: NetworkTrainer) -> None:
@@ -278,6 +289,7 @@ class NetworkGrowth:
         if settings.criterion != "random":  # which needs to know nothing
             self._fit(trainer)
             losses = trainer.history[-1]["losses"]
+        candidates.activate()
         choices = self._choices(network, candidates, random)
         grown = chosen_growths(network.grown, choices, settings.merge, settings.projection)
         child = build(grown, copy.deepcopy(self.module))

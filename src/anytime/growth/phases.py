@@ -39,6 +39,8 @@ class GrowthSettings:
         By what shortcuts are chosen.
     decorrelate : bool
         Whether a candidate counts by what those chosen before it do not already say.
+    turns : int
+        Ops of candidates take so many turns, batch by batch: each is trained on every so many-th batch.
     share : float
         Share of the rows of each batch that candidates are trained on.
     from_scratch : bool
@@ -54,6 +56,7 @@ class GrowthSettings:
     projection: str = "zero"
     criterion: str = "weight"
     decorrelate: bool = False
+    turns: int = 1
     share: float = 1.0
     from_scratch: bool = False
 
@@ -68,8 +71,14 @@ class GrowthSettings:
         for name, allowed in words.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
-        if self.n_shortcuts < 1 or not 0 < self.share <= 1 or self.l1 < 0:
-            raise ValueError("n_shortcuts is at least 1, share is above 0 and at most 1, l1 is not negative")
+        if self.n_shortcuts < 1 or self.turns < 1 or not 0 < self.share <= 1 or self.l1 < 0:
+            raise ValueError(
+                "n_shortcuts and turns are at least 1, share is above 0 and at most 1, l1 is not negative"
+            )
+        if self.mode != "isolated" and (self.turns > 1 or self.share < 1):
+            raise ValueError(
+                f"in mode {self.mode!r} candidates hear each other: turns and share are for 'isolated'"
+            )
 
 
 @dataclass(frozen=True)
