@@ -129,6 +129,30 @@ def test_stop_reaches_other_processes_within_a_batch(tmp_path: Path) -> None:
     assert workers.process_ids == []
 
 
+@dataclass(frozen=True)
+class Deaf(ToyGrowth):
+    """Grows without ever asking whether to stop."""
+
+    def run(self, job: Job, folder: Path, stop: Any) -> Any:
+        if job.kind == "candidates":
+            (folder / "begun").touch()
+            time.sleep(100)
+        return super().run(job, folder, stop)
+
+
+def test_a_job_that_does_not_stop_is_ended_and_runs_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anytime.growth.workers._PATIENCE", 0.3)
+    search = GrowthSearch(Deaf(), tmp_path, workers=LocalWorkers(1))
+    began = time.monotonic()
+    search.run(stop=lambda: (tmp_path / "begun").exists())
+    assert time.monotonic() - began < 20
+    assert search.ended_by == "stop"
+    assert not search.failures
+    assert pool_of(grown(tmp_path, 3)) == pool_of(grown(tmp_path / "straight", 3))
+
+
 @pytest.mark.slow
 def test_workers_killed_at_random_moments_lose_nothing(tmp_path: Path) -> None:
     """Kill -9 of the worker, 8 times, with one worker and a fixed seed: the same pool as without."""
@@ -217,3 +241,7 @@ def test_stop_reaches_ray_actors(tmp_path: Path) -> None:
     search.run(stop=lambda: len(processes_of(tmp_path)) == 2)
     assert search.ended_by == "stop"
     assert len(search.models) == 2
+    deaf = GrowthSearch(Deaf(), tmp_path, workers=RayWorkers(1))
+    deaf.run(stop=lambda: (tmp_path / "begun").exists())
+    assert deaf.ended_by == "stop"
+    assert not deaf.failures

@@ -25,7 +25,7 @@ from anytime.growth.problem import GrowthProblem, Interrupted, Job, Outcome
 
 __all__ = ["LocalWorkers", "OwnProcess", "RayWorkers", "Report", "Workers", "make_workers"]
 
-_PATIENCE = 60.0  # seconds that a job has to notice that it should stop, before its process is ended
+_PATIENCE = 5.0  # seconds that a job has to notice that it should stop, before its process is ended; it is run again anyway
 
 
 @dataclass(frozen=True)
@@ -204,18 +204,22 @@ class LocalWorkers:
 
     def wait(self, seconds: float) -> list[Report]:
         """Reports of processes that are done or dead; the dead are replaced."""
-        waiting = {worker.pipe: k for k, worker in enumerate(self._workers) if worker.job is not None}
-        return [self._received(waiting[pipe]) for pipe in connection.wait(list(waiting), seconds)]  # type: ignore[index]
+        busy = [worker for worker in self._workers if worker.job is not None]
+        ready = connection.wait([worker.pipe for worker in busy], seconds)
+        return [self._received(worker) for worker in busy if worker.pipe in ready]
 
-    def _received(self, k: int) -> Report:
-        worker = self._workers[k]
+    def _received(self, worker: _Worker) -> Report:
         number, worker.job = worker.job, None
         assert number is not None
         try:
             report: Report = worker.pipe.recv()
         except (EOFError, OSError, pickle.UnpicklingError):
-            worker.process.join(_PATIENCE)
+            worker.process.join()
             worker.pipe.close()
+            k = self._workers.index(worker)
+            if self._stopping.value:
+                del self._workers[k]
+                return Report(number)
             self._workers[k] = self._started(k)
             return Report(number, death=f"its process ended with exit code {worker.process.exitcode}")
         return report
@@ -229,17 +233,12 @@ class LocalWorkers:
                 worker.process.kill()
 
     def close(self) -> None:
-        """End the processes."""
-        self._stopping.value = 1
+        """End the processes: they are idle, or nobody waits for their jobs any more."""
         for worker in self._workers:
             worker.pipe.close()
-            if worker.job is not None:  # nobody waited for it: an error or a second Ctrl-C
-                worker.process.kill()
+            worker.process.kill()
         for worker in self._workers:
-            worker.process.join(_PATIENCE)
-            if worker.process.is_alive():
-                worker.process.kill()
-                worker.process.join()
+            worker.process.join()
         self._workers = []
 
 
@@ -314,10 +313,11 @@ class RayWorkers:
         self._ray, self.n = ray, n
         self._actors: list[Any] = []
         self._running: dict[Any, tuple[int, int]] = {}  # a future -> (actor, job)
+        self._asked: float | None = None  # when jobs were told to stop
 
     def open(self, problem: GrowthProblem, folder: Path, stop: Callable[[], bool]) -> None:
         """Join the cluster, or start one here, and make the actors."""
-        self._ours = not self._ray.is_initialized()
+        self._ours, self._asked = not self._ray.is_initialized(), None
         if self._ours:
             self._ray.init(include_dashboard=False, log_to_driver=False)
         resources = self._ray.cluster_resources()
@@ -354,6 +354,8 @@ class RayWorkers:
         try:
             report: Report = self._ray.get(future)
         except self._ray.exceptions.RayActorError as error:
+            if self._asked is not None:
+                return Report(number)
             self._actors[k] = self._make(*self._arguments)
             return Report(number, death=f"its actor died: {error}")
         except self._ray.exceptions.RayTaskError as error:
@@ -361,9 +363,14 @@ class RayWorkers:
         return report
 
     def stop(self) -> None:
-        """Tell every actor."""
-        for actor in self._actors:
-            actor.stop.remote()
+        """Tell every actor; end those that do not listen."""
+        if self._asked is None:
+            self._asked = time.monotonic()
+            for actor in self._actors:
+                actor.stop.remote()
+        elif time.monotonic() > self._asked + _PATIENCE:
+            for actor in self._actors:
+                self._ray.kill(actor)
 
     def close(self) -> None:
         """End the actors, and the cluster where it was started here."""
