@@ -18,6 +18,9 @@ from sklearn.dummy import DummyClassifier
 from anytime import files
 from anytime.acquisition import LinearTerms, MarginAcquisitionClassifier, StepTerms
 from anytime.adaptive import AdaptiveClassifier, CostlyBlock
+from anytime.auto import AutoClassifier
+from anytime.auto.blend_block import BlendBlock, LogProbabilityBlock
+from anytime.auto.dense_block import DenseBlock, Inputs
 from anytime.blocks import LinearBlock
 from anytime.boosting.blocks import KernelBlock
 from anytime.costs import FeatureCosts
@@ -195,6 +198,21 @@ def sample_models() -> dict[str, Any]:
         base=np.zeros(1),
         link="identity",
     )
+    inputs = Inputs.of(rng.normal(size=(5, COLUMNS)), [0, 2], {}, products=True)
+    dense = DenseBlock(
+        inputs, [(rng.normal(size=(5, 3)), np.zeros(3)), (rng.normal(size=(3, 1)), np.ones(1))]
+    )
+    odds = LogProbabilityBlock(TreeBlock(small_trees(11, [2], 2)), 1)
+    blend = BlendBlock([TreeBlock(small_trees(12, [1])), dense, odds], [0.5, 0.3, 0.2])
+    own = {"costs": bound, "base": np.zeros(1), "link": "logistic"}
+    beside = Plan(blocks=[dense], replaces=np.array([True]), quality=np.array([-1.0, -0.6]), **own)
+    automatic = Plan(
+        blocks=[TreeBlock(small_trees(13, [1])), blend],
+        replaces=np.ones(2, dtype=bool),
+        quality=np.array([-1.0, -0.7, -0.5]),
+        branches=[beside],
+        **own,
+    )
     members = [MemberBlock(boosted, [1, 4], transformed=True), MemberBlock(gated, [2, 4], transformed=True)]
     ensemble = fitted(
         ExponentialEnsembleClassifier,
@@ -258,6 +276,7 @@ def sample_models() -> dict[str, Any]:
     coded[:, 2] = np.arange(12) % 3
     return {
         "adaptive": adaptive,
+        "automatic": _automatic(automatic, costs),
         "ensemble": ensemble,
         "streamed trees": trees.fit(rows, np.array(["a", "b", "c"])[np.arange(12) % 3]),
         "streamed nets": nets.fit(coded, rows[:, 0]),
@@ -277,6 +296,12 @@ def sample_models() -> dict[str, Any]:
             estimator=DummyClassifier(),
         ),
     }
+
+
+def _automatic(plan: Plan, costs: FeatureCosts) -> AutoClassifier:
+    model = fitted(AutoClassifier, plan, ["no", "yes"], costs=costs)
+    del model.source_, model.ordering_
+    return model
 
 
 class Elsewhere:

@@ -30,8 +30,8 @@ RAW = {name: cases.packed(model) for name, model in cases.sample_models().items(
 MANY = cases.Cases(seed=77)
 TREES = "plan.blocks.0."
 KINDS_OF_BLOCKS = (
-    "expected one of costly, kernel, linear, linear tree, margins, member, network, sensor, small nets, "
-    "stream, structured, trees"
+    "expected one of blend, costly, dense, kernel, linear, linear tree, log probabilities, margins, member, network, sensor, "
+    "small nets, stream, structured, trees"
 )
 
 
@@ -592,6 +592,29 @@ def costly_gate(parts: cases.Parts) -> None:
         ("margins", swap("plan.blocks.0.reference", np.ones((3, 4))), "3 reference points, but classes"),
         ("margins", swap("plan.blocks.0.slopes", np.full(4, np.nan)), "must be finite"),
         ("stepped", fill("plan.blocks.0.start", 1, 3), "start must rise|do not increase|need"),
+        # branches, and several kinds of models in one stage
+        ("automatic", put("plan.branches", {}), "expected a list"),
+        ("automatic", put("plan.branches", [{}] * 1001), "at most 1000 are possible"),
+        ("automatic", put("plan.branches.0.branches", []), "unknown field 'branches'"),
+        ("automatic", put("plan.branches.0.link", "identity"), "must have the costs, the link and the outputs"),
+        ("automatic", put("plan.branches.0.combine", "mean"), "must combine stages as the plan does"),
+        ("automatic", swap("plan.branches.0.quality", None), "and have a quality"),
+        ("automatic", swap("plan.branches.0.replaces", None), "must replace the base"),
+        ("automatic", fill("plan.quality", 1, 0.0), "quality must not fall"),
+        ("automatic", swap("plan.quality", None), "needs the quality of its prefixes"),
+        ("automatic", put("plan.blocks.1.parts.0.kind", "blend"), "a blend is of trees, layers and forests"),
+        ("automatic", put("plan.blocks.1.parts.2.inner.kind", "dense"), "logarithms are of what trees say"),
+        ("automatic", put("plan.blocks.1.parts.2.width", 2), "expected a whole number in|do not give"),
+        ("automatic", put("plan.blocks.1.parts", []), "as many finite shares|belongs to nothing"),
+        ("automatic", fill("plan.blocks.1.shares", 0, np.nan), "as many finite shares"),
+        ("automatic", swap("plan.blocks.1.shares", np.ones(2)), "as many finite shares"),
+        ("automatic", fill("plan.branches.0.blocks.0.columns", 0, 9), "not among the 4"),
+        ("automatic", fill("plan.branches.0.blocks.0.columns", 0, -1), "before the first"),
+        ("automatic", fill("plan.branches.0.blocks.0.scale", 0, 0.0), "positive scales"),
+        ("automatic", fill("plan.branches.0.blocks.0.weights", 0, np.inf), "layers must be finite"),
+        ("automatic", fill("plan.branches.0.blocks.0.pairs", 0, 7), "do not fit together"),
+        ("automatic", fill("plan.branches.0.blocks.0.sizes", 0, 2), "do not fit its sizes"),
+        ("automatic", fill("plan.branches.0.blocks.0.sizes", 0, 2**62), "do not fit"),
         # a plan within a plan
         ("ensemble", fill("plan.blocks.0.ends", 0, 0), "grow from stage 1 to 4"),
         ("ensemble", fill("plan.blocks.0.ends", 1, 9), "grow from stage 1 to 4"),
