@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -68,10 +69,13 @@ class DataSet:
     official: bool = True  # keep the official test rows for testing
     on_request: bool = False  # takes long: run only where it is named
 
-    def problem(self, folder: str, seed: int) -> Problem:
-        """The split of this number. Official test rows stay test rows."""
+    def problem(self, folder: str, seed: int, development: bool = False) -> Problem:
+        """The split of this number. Official test rows stay test rows.
+
+        Methods are chosen on splits for development; the others are kept for results.
+        """
         data = self.read(folder)
-        rng = np.random.default_rng([107, seed])  # splits that no method was chosen on
+        rng = np.random.default_rng([53 if development else 107, seed])
         X, y = np.asarray(data.X, dtype=np.float64), np.asarray(data.y)
         regression = y.dtype.kind == "f"
         test = data.test if self.official else None
@@ -159,6 +163,20 @@ def _ranking(folder: str) -> Any:
     return data.with_attributes(y=np.asarray(data.y, dtype=np.float64))
 
 
+def _pixels(n_pixels: int) -> Callable[[str], Any]:
+    """Handwritten digits of 8 x 8 pixels, or the middle ones of these; every pixel has a price."""
+
+    def read(folder: str) -> Any:
+        data = research_datasets.load("mnist", folder=folder)
+        images = np.asarray(data.X, dtype=np.float64).reshape(-1, 28, 28)[:10_000, 2:26, 2:26]
+        X = images.reshape(-1, 8, 3, 8, 3).mean(axis=(2, 4)).reshape(-1, 64)
+        row, column = np.divmod(np.arange(64), 8)
+        middle = np.argsort(np.hypot(row - 3.5, column - 3.5), kind="stable")[:n_pixels]
+        return SimpleNamespace(X=X[:, np.sort(middle)], y=np.asarray(data.y)[:10_000], test=None)
+
+    return read
+
+
 _LEVELS = (1.0, 5.0, 20.0)
 
 SETS: dict[str, DataSet] = {
@@ -187,4 +205,6 @@ SETS: dict[str, DataSet] = {
     "cpu": DataSet(_float_target(_named("cpu-act")), _drawn()),
     "pol": DataSet(_float_target(_named("pol")), _drawn(*_LEVELS)),
     "ranking": DataSet(_ranking, _own, rows=4000, on_request=True),
+    "pixels": DataSet(_pixels(64), _singly(*_LEVELS), rows=5000, test_rows=5000, on_request=True),
+    "pixels-40": DataSet(_pixels(40), _singly(*_LEVELS), rows=5000, test_rows=5000, on_request=True),
 }  # fmt: skip

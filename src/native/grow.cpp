@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include "grow_histogram.hpp"
 #include "grow_prices.hpp"
@@ -16,7 +17,17 @@ namespace {
 
 constexpr int64_t kRowsPerThread = 8192, kNumbersPerThread = 16384;
 constexpr size_t kHistogramBytes = size_t{256} << 20;  // kept for subtraction
+constexpr size_t kPoolBytes = size_t{64} << 20;        // kept from one tree to the next
 constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+// Memory of histograms of earlier trees, one pool per thread. Pages that are new to the process cost several
+// times as much as the sums that are put into them.
+using Histograms = std::vector<std::vector<int64_t>>;
+
+Histograms& pool() {
+  thread_local Histograms kept;
+  return kept;
+}
 
 // Rows to learn from.
 struct RowList {
@@ -64,7 +75,20 @@ class Grower {
           static_cast<size_t>(std::min<int64_t>(most_bins, static_cast<int64_t>(list_.size))));
     }
     side_.resize(bins.wide() ? size_t{65536} : size_t{256});
+    shelf_ = std::exchange(pool(), {});
   }
+  ~Grower() {
+    for (Leaf& leaf : leaves_) shelve(leaf.histogram);
+    size_t bytes = 0;
+    const auto too_many = std::find_if(shelf_.begin(), shelf_.end(), [&](const auto& histogram) {
+      bytes += histogram.capacity() * sizeof(int64_t);
+      return bytes > kPoolBytes;
+    });
+    shelf_.erase(too_many, shelf_.end());
+    pool() = std::move(shelf_);
+  }
+  Grower(const Grower&) = delete;
+  Grower& operator=(const Grower&) = delete;
 
   GrownTree grow(std::span<int32_t> leaf);
 
@@ -115,8 +139,8 @@ class Grower {
   std::vector<std::vector<int32_t>> touched_;      // one per thread
   std::vector<uint8_t> side_;                      // by slot value: 1 goes left
   std::vector<Leaf> leaves_;
-  std::vector<std::vector<int64_t>> shelf_;  // histograms to use again
-  size_t kept_ = 0;                          // histograms of leaves
+  Histograms shelf_;  // to use again
+  size_t kept_ = 0;   // histograms of leaves
   GrownTree tree_;
 };
 
@@ -303,12 +327,11 @@ void Grower::open_children(Leaf& parent, Leaf& left, Leaf& right) {
 }
 
 void Grower::build(Leaf& leaf, int64_t* larger) {
-  if (shelf_.empty()) {
-    leaf.histogram.resize(plan_.size());
-  } else {
+  if (!shelf_.empty()) {
     leaf.histogram = std::move(shelf_.back());
     shelf_.pop_back();
   }
+  leaf.histogram.resize(plan_.size());
   plan_.build(rows_of(leaf), leaf.histogram.data(), larger, team_);
 }
 

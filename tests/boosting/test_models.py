@@ -220,7 +220,7 @@ def test_an_interrupt_leaves_a_model_of_what_is_done(kind, monkeypatch):
 @pytest.mark.parametrize(
     ("model", "message", "times", "done"),
     [
-        (at.SpeedBoostRegressor(n_estimators=20, min_samples_leaf=1, random_state=0), "model", 6, 5),
+        (at.SpeedBoostRegressor(n_estimators=20, min_samples_leaf=1, random_state=0), "model", 3, 3),
         (
             at.AdditiveSpeedBoostRegressor(
                 method="proj", n_estimators=60, min_samples_leaf=1, random_state=0

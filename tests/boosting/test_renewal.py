@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anytime as at
-from anytime.boosting import renewal
+from anytime.boosting import probes, renewal
 from anytime.boosting.renewal import Renewed
 from anytime.boosting.speedboost import _without_harm
 
@@ -21,12 +21,12 @@ def friedman(n_rows, seed=0):
 
 def test_an_order_searched_on_a_sample_of_the_rows_is_that_of_a_table_of_the_samples_size(monkeypatch):
     """The ridge of a leaf counts rows, so that it may not grow in proportion when rows are drawn."""
-    monkeypatch.setattr(renewal, "_SEARCH_ROWS", 2_000)
+    monkeypatch.setattr(probes, "_ROWS", 2_000)
     found = {}
 
     def noted(self):
         order = search(self)
-        found[len(self.training.table)] = order[:5], min(self._losses.values())
+        found[len(self.training.table)] = order[:5], self.probes(self.sets.closed(order[:5]))
         return order
 
     search = renewal.Renewal.order
@@ -56,14 +56,15 @@ def test_a_model_in_between_goes_when_its_mean_loss_is_clearly_worse():
     assert _without_harm([cheap, middle], before=1.0, everything=frozenset([0, 1, 2])) == [cheap]
 
 
-def test_one_held_out_part_is_judged_in_fifths():
+def test_quick_models_judge_one_held_out_part_in_fifths():
     X, y = friedman(5_000)
     model = at.SpeedBoostRegressor(n_estimators=5, random_state=0)
     training = model._training(X, y, None, None)
     booster = renewal.Booster(renewal.TreeGrower(), 0.3, 5, 5)
-    found = renewal.Renewal(training, booster).renewed(frozenset(range(10)))
+    search = renewal.Renewal(training, booster)
+    found = search.renewed(frozenset(range(10)))
     assert found.by_fold.shape == (5,)
-    assert found.by_fold.mean() == pytest.approx(found.loss, rel=1e-6)
+    assert found.by_fold.mean() == pytest.approx(search.probes(found.groups), rel=1e-6)
 
 
 # ---------------------------------------------------------------------- going on

@@ -4,50 +4,46 @@ Boosting that goes on from what cheap features have explained stays behind a mod
 use up the residual. Here a stage replaces the answer instead. While features cost more than arithmetic, that is nearly free, and
 models spaced geometrically in cost add up to a constant times the last.
 
-The order is chosen on held-out rows: forward by what a quick model gains per price, with one look ahead. A cheaper group goes
-first where that makes the area under the curve of loss against the logarithm of cost smaller.
+Quick models choose the order and the sets, on held-out rows. Full models are boosted once, on all rows. How many rounds they
+need, and how good they are, is found for a few of them on held-out rows; for the others it is read off the losses of their
+quick models.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from anytime.boosting.boosted import Training
-from anytime.boosting.learners import TrainingRows
-from anytime.boosting.objective import MeanLoss
+from anytime.boosting.foretelling import Foretelling
+from anytime.boosting.probes import Probes, by_group
+from anytime.boosting.purchasing import Purchasing
 from anytime.boosting.rounds import GradientRounds
+from anytime.boosting.sets import Groups, GroupSets
 from anytime.plan import Array
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
-from anytime.trees.clock import Clock
 from anytime.trees.growing import TreeGrower, join
 from anytime.trees.ladder import add_base
 
 __all__ = ["Booster", "Renewal", "Renewed"]
 
 Rows = NDArray[np.intp]
-Groups = frozenset[int]
 
-_SEARCH_ROWS = 8_000  # on which orders are compared; more rows change the order little
-# Below so many rows all take their turn in being held out, in so many folds.
-_FOLDS = ((2_000, 5), (4_000, 3))
-# Groups x candidates x rows x columns x outputs x folds of a search: where that is more, there are fewer folds.
-_SEARCH_WORK = 1e9
-# With more groups left, not all are looked at, and several are bought at a time, for a share of what is spent together.
-_MANY = 40
-_CHANGE = 0.1
-_WIDTH = 12  # candidates looked at then: those of most split gain per price
+# Below so many rows, all take their turn in being held out, in so many folds.
+_FOLDS = ((1_000, 5), (2_000, 3))
+_ANCHORS = 5  # models that are judged on held-out rows; the others are foretold
+_SAMPLED = 0.5  # of the columns, for each tree, where held-out rows like that
+_TOLERANCE = 0.005  # share of the held-out loss that further rounds, or stages, have to gain
+_GAP = 1.04  # stages whose costs are closer than this factor are as good as one
 _LAST_SHARE, _SEARCH_SHARE = 0.4, 0.6  # of a time budget, when these end
 _LATE_TRIALS = (
     3  # sets that are tried although time is up, until one has a model: there has to be a cheap answer
 )
-_PARTS = 5  # of the held-out rows, where there is one split only
+_FOLD_PARTS = 5  # of the held-out rows, all of which have to agree that a model does harm
 
 
 @dataclass(frozen=True)
@@ -58,98 +54,8 @@ class Booster:
     learning_rate: float
     n_estimators: int
     n_iter_no_change: int
-    quick: bool = False  # one tree for all outputs, judged by the loss, which tells small differences best
-
-
-_QUICK: dict[str, Any] = {"learning_rate": 0.3, "n_estimators": 25, "n_iter_no_change": 5, "quick": True}
-_QUICK_LEAVES = 15
-
-
-class HeldOutJudge:
-    """Held-out loss of boosted models on sets of columns."""
-
-    def __init__(
-        self,
-        table: TrainingRows,
-        objective: MeanLoss,
-        base: Array,  # (K,)
-        splits: Sequence[tuple[Rows, Rows]],
-        clock: Clock,
-    ) -> None:
-        self.table, self.objective, self.base = table, objective, base
-        self.splits, self.clock = splits, clock
-
-    def boosted(
-        self,
-        booster: Booster,
-        columns: NDArray[np.bool_],
-        rows: Rows | None,
-        judge: Rows | None,
-        start: Array | None = None,
-        keep_gains: bool = False,
-    ) -> GradientRounds:
-        """A boosting that has not begun; ``start`` (n, K) are scores to go on from."""
-        return GradientRounds(
-            self.table.binned,
-            self.objective,
-            booster.grower,
-            self.base if start is None else start,
-            learning_rate=booster.learning_rate,
-            rows=rows,
-            judge=judge,
-            columns=columns,
-            shared=booster.quick,
-            keep_gains=keep_gains,
-            by_loss=booster.quick,
-        )
-
-    def losses(
-        self,
-        booster: Booster,
-        columns: NDArray[np.bool_],
-        *,
-        until: float = np.inf,
-        start: Array | None = None,
-        keep_gains: bool = False,
-    ) -> tuple[Array, list[GradientRounds]]:
-        """Mean held-out loss before the first round and after each, and the boostings, one per split.
-
-        When the clock shows ``until`` seconds, further splits are left out; time is shared out evenly among them before. The
-        losses end with the last round that all boostings have.
-        """
-        runs: list[GradientRounds] = []
-        for rows, judge in self.splits:
-            n_left = len(self.splits) - len(runs)
-            end = self.clock.elapsed + (until - self.clock.elapsed) / n_left
-            run = self.boosted(booster, columns, rows, judge, start, keep_gains)
-            run.run(
-                booster.n_estimators if columns.any() else 0, booster.n_iter_no_change, self.clock.ends(end)
-            )
-            runs.append(run)
-            if self.clock.elapsed >= until:
-                break
-        length = max(len(run.losses) for run in runs)
-        padded = [run.losses + run.losses[-1:] * (length - len(run.losses)) for run in runs]
-        ends = [len(run.losses) for run in runs if run.cut_short]
-        return np.mean(padded, axis=0)[: min(ends, default=length)], runs
-
-    def by_fold(self, runs: Sequence[GradientRounds], n_estimators: int, start: Array | None) -> Array:
-        """(F,) held-out loss of each boosting's first rounds; of a single one on each fifth of its held-out rows.
-
-        Empty where there was no time for all splits: other models may have been judged on more of them.
-        """
-        if len(runs) < len(self.splits):
-            return np.empty(0)
-        if len(runs) > 1:
-            return np.array([run.losses[min(n_estimators, len(run.losses) - 1)] for run in runs])
-        judge = self.splits[0][1]
-        scores = np.empty_like(runs[0].scores)
-        scores[:] = self.base if start is None else start
-        if n_estimators:
-            trees = TreeBlock(runs[0].trees(n_estimators, one_stage=True))
-            scores[judge] += trees.outputs(0, np.ascontiguousarray(self.table.X[judge]))
-        units = np.unique(self.objective.units[judge], return_inverse=True)[1] % _PARTS
-        return np.array([self.objective.judged(scores, judge[units == k]) for k in np.unique(units)])
+    shared: bool = False  # one tree for all outputs
+    column_share: float = 1.0  # of the columns that each tree may use
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,15 +64,11 @@ class Renewed:
 
     groups: Groups  # what is bought for it
     trees: TreeArrays  # one stage
-    loss: float  # on held-out rows, before it was fitted to all
-    # (F,): the same on parts of the held-out rows. Empty: unknown, as for a model that has seen them
+    loss: float  # on held-out rows, before it was fitted to all; NaN: not judged yet
+    # (F,): the loss of its quick model on parts of the held-out rows. Empty: unknown
     by_fold: Array = field(default_factory=lambda: np.empty(0))
     cut_short: bool = False  # whether time allowed for fewer rounds than were asked for
-
-    @property
-    def n_estimators(self) -> int:
-        """Rounds, of one tree per output."""
-        return self.trees.n_trees // self.trees.n_outputs
+    n_estimators: int = 0  # rounds
 
     def harms(self, other: Renewed, by_more_than: float) -> bool:
         """Whether it is worse than another model, by more than a share of that one's loss, in every fold; False if unknown."""
@@ -197,89 +99,28 @@ class Renewal:
     """
 
     def __init__(self, training: Training, booster: Booster, known: Sequence[Renewed] = ()) -> None:
-        self.training, self.booster, self.known = training, booster, list(known)
-        costs = training.costs
-        self.costs = costs
-        self.members = np.bincount(costs.column_group, minlength=costs.n_groups)
-        self.closures = [frozenset(costs.table.closure(g)) for g in range(costs.n_groups)]
-        self.groups = [g for g in range(costs.n_groups) if self.members[g]]
-        self.everything = self.closed(self.groups)
-        self._prices = costs.costs.amounts(costs.prices).tolist()
-        grower = booster.grower
-        leaves = min(grower.max_leaf_nodes or _QUICK_LEAVES, _QUICK_LEAVES)
-        # At so large a rate, leaves of little curvature would go astray without a ridge.
-        quick = replace(
-            grower, max_leaf_nodes=leaves, l2_regularization=max(grower.l2_regularization, 1.0), n_threads=1
-        )
-        self.quick_booster = Booster(quick, **_QUICK)
-        self._losses: dict[Groups, float] = {}
+        self.training, self.known = training, list(known)
+        n_outputs = training.base.size
+        self.booster = replace(booster, shared=n_outputs > 1)
+        self.sets = GroupSets(training.costs)
         n_folds = next((folds for rows, folds in _FOLDS if len(training.table) < rows), 0)
-        splits = [(training.train, training.held)]
+        self.splits = [(training.train, training.held)]
         if n_folds or not training.held.size:
-            splits = training.folds(n_folds or _FOLDS[-1][1])
-            work = len(self.groups) * _WIDTH * training.table.X.size * training.base.size
-            splits = splits[: max(int(_SEARCH_WORK / work), 1)]
-        self.full = HeldOutJudge(training.table, training.objective, training.base, splits, training.clock)
-        self.small = self._on_fewer_rows()
+            self.splits = training.folds(n_folds or _FOLDS[-1][1])
+        self.probes = Probes(
+            training, self.sets, self.splits, booster.grower, _SEARCH_SHARE * training.clock.seconds
+        )
+        self.foretelling = Foretelling()
+        self.before = float(
+            np.mean([training.objective.judged(self._constant(), judge) for _, judge in self.splits])
+        )
+        self.seed = int(training.random.randint(2**31 - 1))
         self.n_planned, self.cut_short = 1, False
-        self._whole_gains = np.zeros(costs.n_groups)
+        self._whole_gains = np.zeros(training.costs.n_groups)
+        self._whole: tuple[Array, int, bool] | None = None  # how the model of everything was judged
 
-    def _on_fewer_rows(self) -> HeldOutJudge:
-        """The judge of orders: the same splits, on rows enough to tell groups apart."""
-        training, full = self.training, self.full
-        if len(training.table) <= _SEARCH_ROWS:
-            return full
-        kept = self._some_rows()
-        place = np.full(len(training.table), -1)
-        place[kept] = np.arange(kept.size)
-        objective = training.objective
-        table = training.table.rows(kept)
-        splits = [
-            (place[learned][place[learned] >= 0], place[judged][place[judged] >= 0])
-            for learned, judged in full.splits
-        ]
-        # As the weights were given: the ridge is a number of rows of weight 1, whatever their number.
-        few = MeanLoss(objective.loss, objective.y[kept], objective.weight[kept] * objective.total)
-        return HeldOutJudge(table, few, training.base, splits, training.clock)
-
-    def _some_rows(self) -> Rows:
-        training = self.training
-        if training.query is None:
-            return np.sort(training.random.permutation(len(training.table))[:_SEARCH_ROWS])
-        drawn = training.random.permutation(int(training.query.max()) + 1)
-        share = _SEARCH_ROWS / len(training.table)
-        return np.flatnonzero(np.isin(training.query, drawn[: max(int(share * drawn.size), 2)]))
-
-    # ------------------------------------------------------------------ sets of groups
-
-    def closed(self, groups: Sequence[int] | Groups) -> Groups:
-        """Groups with all that they require."""
-        return frozenset().union(*(self.closures[g] for g in groups))
-
-    def columns(self, groups: Groups) -> NDArray[np.bool_]:
-        """(d,) mask of the columns of groups."""
-        return np.isin(self.costs.column_group, list(groups))
-
-    def price(self, groups: Groups) -> float:
-        """Of a set of groups."""
-        return float(sum(self._prices[g] for g in groups))
-
-    @property
-    def _search_is_over(self) -> bool:
-        clock = self.training.clock
-        return clock.elapsed >= _SEARCH_SHARE * clock.seconds
-
-    def quick(self, groups: Groups) -> float:
-        """Held-out loss of a quick model on a closed set of groups; NaN where there was no time for it."""
-        if groups not in self._losses:
-            if self._search_is_over:
-                return np.nan
-            until = _SEARCH_SHARE * self.training.clock.seconds
-            losses, runs = self.small.losses(self.quick_booster, self.columns(groups), until=until)
-            if any(run.cut_short for run in runs) or len(runs) < len(self.small.splits):
-                return np.nan
-            self._losses[groups] = float(losses.min())
-        return self._losses[groups]
+    def _constant(self) -> Array:
+        return np.broadcast_to(self.training.base, (len(self.training.table), self.training.base.size))
 
     # ------------------------------------------------------------------ the order
 
@@ -288,158 +129,118 @@ class Renewal:
 
         The groups of a known model stand together, before those of the next.
         """
-        promising = self._by_split_gain()
-        order: list[int] = []
-        for goal in (*(model.groups for model in self.known), self.everything):
-            self._extend(order, goal, promising)
+        names, n_groups = self.training.costs.costs.names, len(self.sets.groups)
+
+        def tell(order: list[int], loss: float) -> None:
+            self.training.clock.tell(
+                f"bought {names[order[-1]]!r} ({len(order)} of {n_groups}), held-out loss {loss:.5g}"
+            )
+
+        promise = self._whole_gains if self.probes.over else self.probes.promise()
+        purchasing = Purchasing(self.sets, self.probes.losses, promise, tell)
+        order = purchasing.order([model.groups for model in self.known])
+        self.cut_short |= purchasing.cut_short
         return order
-
-    def _extend(self, order: list[int], goal: Groups, promising: Array) -> None:
-        """Buy the groups of ``goal`` that are not in the order yet."""
-        owned = self.closed(order)
-        left = {g for g in self.groups if g in goal} - set(order)
-        loss = self.quick(owned) if left else 0.0
-        while left:
-            paid = {g: self.price(self.closures[g] - owned) for g in left}
-            ranked = sorted(left, key=lambda g: (-promising[g] / max(paid[g], 1e-300), paid[g], g))
-            bought = [g for g in sorted(left) if paid[g] == 0]
-            if not bought and len(left) > 1:
-                looked_at = ranked if len(left) <= _MANY else ranked[:_WIDTH]
-                gains = self._gains(owned, looked_at, loss)
-                if gains is None:
-                    self.cut_short = True
-                if gains is None or (len(left) > _MANY and max(gains.values()) <= 0):
-                    order += ranked
-                    return
-                bought = self._bundle(gains, paid, self.price(owned))
-            order += bought or list(left)
-            left -= set(bought or left)
-            if left:
-                owned = owned | self.closed(bought)
-                found = self.quick(owned)
-                loss = loss if np.isnan(found) else min(loss, found)
-                names = ", ".join(repr(self.costs.costs.names[g]) for g in bought)
-                self.training.clock.tell(
-                    f"bought {names} ({len(order)} of {len(self.groups)}), held-out loss {loss:.5g}"
-                )
-
-    def _gains(self, owned: Groups, candidates: list[int], loss: float) -> dict[int, float] | None:
-        """By how much each group would lower the loss, looked at side by side; None where time ends before all are."""
-        jobs = self.booster.grower.n_threads
-        together = Parallel(n_jobs=jobs, prefer="threads")(
-            delayed(self.quick)(owned | self.closures[g]) for g in candidates
-        )
-        if np.isnan(together).any():
-            return None
-        return {g: loss - found for g, found in zip(candidates, together, strict=True)}
-
-    def _bundle(self, gains: dict[int, float], paid: dict[int, float], spent: float) -> list[int]:
-        """The best group; where many are to be bought, also the next best that are small change by now."""
-        bought = [self._best(gains, paid, spent)]
-        if len(paid) <= _MANY:
-            return bought
-        change = _CHANGE * spent - paid[bought[0]]
-        for g in sorted(gains, key=lambda g: (-gains[g] / paid[g], g)):
-            if g != bought[0] and gains[g] > 0 and paid[g] <= change:
-                bought.append(g)
-                change -= paid[g]
-        return bought
-
-    def _best(self, gains: dict[int, float], paid: dict[int, float], spent: float) -> int:
-        """The group of most gain per price, or a cheaper one where buying it first makes the area smaller."""
-
-        def rate(g: int) -> float:
-            return gains[g] / paid[g] if gains[g] > 0 else gains[g] * paid[g]  # harm: worse if it costs more
-
-        def saved(g: int, first: int) -> float:
-            """Area over the logarithm of cost, of two purchases, that is saved if ``first`` comes before ``g``."""
-            both = spent + paid[g] + paid[first]
-            early, late = (np.log(both / max(spent + paid[h], 1e-300)) for h in (first, g))
-            return float(gains[first] * early - gains[g] * late)
-
-        best = max(gains, key=lambda g: (rate(g), -paid[g], -g))
-        while True:
-            cheaper = [g for g in gains if paid[g] < paid[best] and saved(best, g) > 0]
-            if not cheaper:
-                break
-            best = max(cheaper, key=lambda g: (saved(best, g), -g))
-        return best
-
-    def _by_split_gain(self) -> Array:
-        """(G,) share of the loss that the splits on each group take off in a model of all columns.
-
-        Of a quick model; where there is no time for it, of the model of everything, which has been made by then.
-        """
-        if self._search_is_over:
-            return self._whole_gains
-        clock = self.training.clock
-        until = clock.elapsed + (_SEARCH_SHARE * clock.seconds - clock.elapsed) / 2
-        runs = self.small.losses(
-            self.quick_booster, self.columns(self.everything), until=until, keep_gains=True
-        )[1]
-        total = np.sum([run.column_gains for run in runs if run.column_gains is not None], axis=0)
-        return self._by_group(total)
-
-    def _by_group(self, of_columns: Array) -> Array:
-        return np.asarray(
-            np.bincount(self.costs.column_group, of_columns, self.costs.n_groups), dtype=np.float64
-        )
-
-    # ------------------------------------------------------------------ the models
 
     def spaced(self, order: Sequence[int], max_stages: int) -> list[Groups]:
         """The prefixes to make models for: all, or where these are too many, some spaced evenly on the logarithm of cost.
 
         A purchase that costs nothing joins the one before it.
         """
-        ends, prices, owned, spent = list[int](), list[float](), set[int](), 0.0
+        ends, prices, owned, spent = list[int](), list[int](), set[int](), 0
         for n_bought, g in enumerate(order, start=1):
-            price = self.price(self.closures[g] - owned)
-            owned |= self.closures[g]
+            price = self.sets.price(self.sets.closures[g] - owned)
+            owned |= self.sets.closures[g]
             spent += price
             if ends and price == 0:
                 ends[-1] = n_bought
             else:
                 ends.append(n_bought)
                 prices.append(spent)
-        places = _spaced(np.array(prices), max_stages)
-        return [self.closed(order[: ends[at]]) for at in places]
+        places = _spaced(np.array(prices, dtype=np.float64), max_stages)
+        return [self.sets.closed(order[: ends[at]]) for at in places]
+
+    # ------------------------------------------------------------------ the models
 
     def models(self, max_stages: int) -> Iterator[Renewed]:
         """The known models and new ones, until time is up: that of everything, the cheapest, then those that halve the gaps."""
-        clock = self.training.clock
+        clock, everything = self.training.clock, self.sets.everything
         known = {model.groups: model for model in self.known}
         yield from self.known
-        last = known.get(self.everything)
-        whole = self.renewed(self.everything, _LAST_SHARE * clock.seconds, last)
+        last = known.get(everything)
+        if last is None:
+            self._choose_sampling(_LAST_SHARE * clock.seconds)
+        whole = self.renewed(everything, _LAST_SHARE * clock.seconds, last)
         if whole is not None and whole is not last:
             yield whole
         sets = known.keys() if len(known) >= max_stages else self._sets(known, max_stages)
-        todo = [groups for groups in sets if groups != self.everything]
+        todo = [groups for groups in sets if groups != everything]
         self.n_planned = len(todo) + 1
         has_cheap = False
-        for n_tried, at in enumerate([0, *_halving(len(todo))] if todo else []):
+        for n_tried, groups in enumerate(self._in_turn(todo)):
             if clock.over and (has_cheap or n_tried >= _LATE_TRIALS):
                 self.cut_short = True
                 return
-            if n_tried and at == 0:
-                continue
-            earlier = known.get(todo[at])
-            model = self.renewed(todo[at], clock.elapsed + (clock.seconds - clock.elapsed) / 2, earlier)
+            earlier = known.get(groups)
+            model = self.renewed(groups, clock.elapsed + (clock.seconds - clock.elapsed) / 2, earlier)
             has_cheap |= model is not None
             if model is not None and model is not earlier:
                 yield model
 
     def _sets(self, known: Mapping[Groups, Renewed], max_stages: int) -> list[Groups]:
         """The sets to make models for, from small to large, the known ones among them."""
-        prefixes = self.spaced(self.order(), max_stages)
+        prefixes = self._worth_a_model(self.spaced(self.order(), max_stages))
         new = [groups for groups in prefixes if groups not in known]
         taken = [new[at] for at in _halving(len(new))][: max_stages - len(known)]
         return sorted({*known, *taken}, key=len)
 
-    def before(self) -> float:
-        """Held-out loss of the constant answer, as the models are judged."""
-        return float(self.full.losses(self.booster, self.columns(frozenset()))[0][0])
+    def _worth_a_model(self, prefixes: list[Groups]) -> list[Groups]:
+        """The prefixes without those whose quick models gain nothing, and those that cost nearly as much as the next."""
+        gaining, least = list[Groups](), self.probes(frozenset())
+        for groups in prefixes:
+            quick = self.probes(groups)
+            if groups == prefixes[-1] or not quick >= least - _TOLERANCE * abs(least):
+                gaining.append(groups)
+                least = quick
+        worth = gaining[-1:]
+        for groups in gaining[-2::-1]:
+            if self.sets.price(groups) * _GAP <= self.sets.price(worth[0]):
+                worth.insert(0, groups)
+        return worth
+
+    def _in_turn(self, todo: list[Groups]) -> list[Groups]:
+        """The cheapest first, then those that quick losses can be read by best, then the middle of every gap."""
+        if not todo:
+            return []
+        anchors = [todo[0]]
+        known = [self.probes(groups) for groups in (todo[0], self.sets.everything, frozenset[int]())]
+        losses = np.array([self.probes(groups) for groups in todo])
+        while len(anchors) < min(_ANCHORS - 1, len(todo)) and np.isfinite(losses).all():
+            distance = np.min([np.abs(np.sqrt(np.abs(losses)) - np.sqrt(abs(at))) for at in known], axis=0)
+            furthest = int(distance.argmax())
+            if todo[furthest] in anchors:
+                break
+            anchors.append(todo[furthest])
+            known.append(losses[furthest])
+        rest = [todo[at] for at in _halving(len(todo))]
+        return list(dict.fromkeys([*anchors, *rest]))
+
+    def _choose_sampling(self, until: float) -> None:
+        """Whether each tree is to see some columns only, or all: what held-out rows like in the model of everything.
+
+        Where time is short, some.
+        """
+        clock, everything, found = self.training.clock, self.sets.everything, dict[float, float]()
+        for share in (_SAMPLED, 1.0):
+            booster = replace(self.booster, column_share=share)
+            before = clock.elapsed
+            losses, best, cut_short = self._whole = self._judged(booster, everything, until, None)
+            if not found or losses[best] < min(found.values()):
+                self.booster, kept = booster, self._whole
+            found[share] = float(losses[best])
+            if cut_short or clock.elapsed + 2 * (clock.elapsed - before) > until:
+                break
+        self._whole = kept
 
     def renewed(
         self, groups: Groups, until: float = np.inf, earlier: Renewed | None = None
@@ -448,45 +249,118 @@ class Renewal:
 
         None where held-out rows like none at all. An ``earlier`` model is taken further where they like that.
         """
-        columns, clock, booster = self.columns(groups), self.training.clock, self.booster
+        clock, booster = self.training.clock, self.booster
         start = None
         if earlier is not None:
-            booster = replace(booster, n_estimators=booster.n_estimators - earlier.n_estimators)
+            shared = earlier.trees.value.shape[1] > 1
+            booster = replace(
+                booster, n_estimators=booster.n_estimators - earlier.n_estimators, shared=shared
+            )
             if booster.n_estimators <= 0:
                 return earlier
             start = TreeBlock(earlier.trees).outputs(0, np.ascontiguousarray(self.training.table.X))
-        for_folds = clock.elapsed + (until - clock.elapsed) * len(self.full.splits) / (
-            len(self.full.splits) + 1.5
-        )
-        losses, runs = self.full.losses(booster, columns, until=for_folds, start=start)
-        # With little time, the splits of the model of everything are all that there is to order groups by.
-        keep_gains = groups == self.everything and np.isfinite(clock.seconds)
-        final = self.full.boosted(booster, columns, None, None, start, bool(keep_gains))
-        final.run(int(np.argmin(losses)), None, clock.ends(until))
+        losses, cut_short = np.array([self.before]), False
+        foretold = earlier is None and len(self.foretelling) >= _ANCHORS and np.isfinite(self.probes(groups))
+        if foretold:
+            n_rounds = min(self.foretelling.rounds(self.probes(groups)), booster.n_estimators)
+        elif groups == self.sets.everything and earlier is None and self._whole is not None:
+            losses, n_rounds, cut_short = self._whole
+        else:
+            losses, n_rounds, cut_short = self._judged(booster, groups, until, start)
+        final = self._boosted(booster, groups, None, None, start)
+        final.run(n_rounds, None, clock.ends(until))
         if final.column_gains is not None:
-            self._whole_gains = self._by_group(final.column_gains)
-        cut_short = final.cut_short or any(run.cut_short for run in runs)
+            self._whole_gains = by_group(self.sets, final.column_gains)
+        cut_short |= final.cut_short
         self.cut_short |= cut_short
         if not final.rounds:
             return earlier
-        n_estimators, trees = len(final.rounds), final.trees(one_stage=True)
-        by_fold, loss = self.full.by_fold(runs, n_estimators, start), float(losses[n_estimators])
-        if earlier is None and len(runs) < len(self.full.splits):
-            # Folds are not equally hard: what is known of all of them is the loss of the constant answer.
-            loss += self.before() - float(losses[0])
+        quick = self.probes(groups)
+        if earlier is None and not foretold and not cut_short and np.isfinite(quick):
+            self.foretelling.add(quick, float(losses[n_rounds]), n_rounds)
+        trees, n_rounds = final.trees(one_stage=True), len(final.rounds)
+        loss = np.nan if foretold else float(losses[min(n_rounds, len(losses) - 1)])
         if earlier is None:
             value = trees.value.copy()
             add_base(trees, value, self.training.base)
             trees = replace(trees, value=value)
+            parts = self.probes.parts(groups)
+            by_fold = np.array(
+                [part.mean() for part in np.array_split(parts, _FOLD_PARTS)]
+                if parts.size >= _FOLD_PARTS
+                else []
+            )
         else:  # it has seen the held-out rows: what is known honestly is by how much they gain now
             trees = join([earlier.trees, trees], [earlier.trees.n_trees + trees.n_trees])
             loss = earlier.loss - float(losses[0]) + loss
-            by_fold = np.empty(0)
-        model = Renewed(groups, trees, loss, by_fold, cut_short)
-        clock.tell(
-            f"model of {model.n_estimators} rounds at cost {self.price(groups):g}, held-out {loss:.5g}"
-        )
+            by_fold, n_rounds = np.empty(0), n_rounds + earlier.n_estimators
+        model = Renewed(groups, trees, loss, by_fold, cut_short, n_rounds)
+        clock.tell(f"model of {n_rounds} rounds at cost {self.sets.amount(groups):g}, quick loss {quick:.5g}")
         return model
+
+    def _boosted(
+        self, booster: Booster, groups: Groups, rows: Rows | None, judge: Rows | None, start: Array | None
+    ) -> GradientRounds:
+        """A boosting that has not begun; ``start`` (n, K) are scores to go on from."""
+        # With little time, the splits of the model of everything are all that there is to order groups by.
+        keep_gains = (
+            judge is None and groups == self.sets.everything and np.isfinite(self.training.clock.seconds)
+        )
+        return GradientRounds(
+            self.training.table.binned,
+            self.training.objective,
+            booster.grower,
+            self.training.base if start is None else start,
+            learning_rate=booster.learning_rate,
+            rows=rows,
+            judge=judge,
+            columns=self.sets.columns(groups),
+            shared=booster.shared,
+            keep_gains=bool(keep_gains),
+            column_share=booster.column_share,
+            seed=self.seed,
+            keep_trees=judge is None,
+            tolerance=_TOLERANCE,
+        )
+
+    def _judged(
+        self, booster: Booster, groups: Groups, until: float, start: Array | None
+    ) -> tuple[Array, int, bool]:
+        """Mean held-out loss before the first round and after each, the best number of rounds, and whether time was short.
+
+        Time is shared out evenly among the splits and the model that is kept; when it is up, further splits are left out. The
+        losses end with the last round that all boostings have.
+        """
+        clock = self.training.clock
+        until = clock.elapsed + (until - clock.elapsed) * len(self.splits) / (len(self.splits) + 1.5)
+        runs: list[GradientRounds] = []
+        for rows, judge in self.splits:
+            end = clock.elapsed + (until - clock.elapsed) / (len(self.splits) - len(runs))
+            run = self._boosted(booster, groups, rows, judge, start)
+            n_rounds = booster.n_estimators if self.sets.columns(groups).any() else 0
+            run.run(n_rounds, booster.n_iter_no_change, clock.ends(end))
+            runs.append(run)
+            if clock.elapsed >= until:
+                break
+        length = max(len(run.losses) for run in runs)
+        padded = [run.losses + run.losses[-1:] * (length - len(run.losses)) for run in runs]
+        ends = [len(run.losses) for run in runs if run.cut_short]
+        losses = np.mean(padded, axis=0)[: min(ends, default=length)]
+        if len(runs) < len(self.splits) and start is None:
+            # Folds are not equally hard: what is known of all of them is the loss of the constant answer.
+            losses += self.before - float(losses[0])
+        best = int(np.flatnonzero(losses <= losses.min() + _TOLERANCE * abs(losses.min()))[0])
+        return losses, best, any(run.cut_short for run in runs)
+
+    def judged(self, models: Sequence[Renewed]) -> list[Renewed]:
+        """The models with a held-out loss each, on one scale: read off their quick models where these are known."""
+        known = {model.groups for model in self.known}
+        found = []
+        for model in models:
+            quick = self.probes(model.groups)
+            foretold = model.groups not in known and np.isfinite(quick) and len(self.foretelling) > 0
+            found.append(replace(model, loss=self.foretelling.loss(quick)) if foretold else model)
+        return found
 
 
 def _spaced(prices: Array, most: int) -> list[int]:

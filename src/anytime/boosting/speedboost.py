@@ -72,10 +72,9 @@ class _SpeedBoost(BoostedModel):
             if not found:
                 raise
             interrupted = True
-        before = renewal.before()
-        models = _without_harm(
-            sorted(found.values(), key=lambda m: len(m.groups)), before, renewal.everything
-        )
+        before = renewal.before
+        judged = renewal.judged(sorted(found.values(), key=lambda m: len(m.groups)))
+        models = _without_harm(judged, before, renewal.sets.everything)
         models = _one_for_each_cost(models, training, self.evaluation_cost)
         if interrupted:
             warnings.warn(f"interrupted: the model has {len(models)} stages", stacklevel=4)
@@ -98,8 +97,9 @@ class _SpeedBoost(BoostedModel):
             owned = owned.union(*(plan.costs.table.closure(g) for g in groups.tolist()))
             if s == plan.n_stages - 1:
                 owned = frozenset(range(plan.costs.n_groups))
-            loss = -float(quality[s + 1])
-            known.append(Renewed(owned, trees_of(plan, s), loss))
+            loss, trees = -float(quality[s + 1]), trees_of(plan, s)
+            per_round = trees.n_outputs if trees.value.shape[1] == 1 else 1
+            known.append(Renewed(owned, trees, loss, n_estimators=trees.n_trees // per_round))
         return known
 
 
