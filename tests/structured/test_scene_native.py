@@ -1,11 +1,14 @@
 """Regions, descriptors and soft codes of pictures against loops over pixels (speedboost_and_structured 4.8, 4.9, P22)."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
 
 from anytime import _native
+from anytime.structured.descriptors import _doubled, evened
+from anytime.structured.segmentation import Allowance, Hierarchy, PictureInterrupted
 from tests.reference import scenes as reference
 
 SCALES = 100.0 * np.array([1, 2, 5, 10, 50, 200, 500])
@@ -60,6 +63,35 @@ def test_moments_and_borders_of_atoms():
     np.testing.assert_array_equal(moments[2], [2, 3, 2, 5, 2, 3, 1, 2, 1, 1])
     first, second, length = _native.atom_borders(atom, 3)
     assert list(zip(first, second, length, strict=True)) == [(0, 1, 1), (0, 2, 2), (1, 2, 1)]
+
+
+def test_cells_of_a_grid_count_every_second_pixel_of_every_second_row():
+    rgb = picture(37, 50)
+    hierarchy = Hierarchy(rgb)
+    found = hierarchy.cells(5, 7).toarray()
+    expected = np.zeros((35, hierarchy.n_atoms))
+    for y in range(0, 37, 2):
+        for x in range(0, 50, 2):
+            expected[y * 5 // 37 * 7 + x * 7 // 50, hierarchy.atom[y, x]] += 1
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_pieces_of_work_that_are_not_native_look_at_the_clock():
+    """Between the planes of a descriptor: those of a large picture take milliseconds each."""
+    lab = _native.lab_planes(picture(20, 24))
+    over = Allowance(deadline=time.monotonic() - 1.0)
+    stopped = threading.Event()
+    stopped.set()
+    for ended in (over, Allowance(stop=stopped)):
+        with pytest.raises(PictureInterrupted):
+            evened(lab, ended)
+        with pytest.raises(PictureInterrupted):
+            _doubled(lab, 4, ended)
+    in_time = Allowance(deadline=time.monotonic() + 60.0)
+    assert evened(lab, in_time).shape == lab.shape
+    p = np.pad(lab, ((0, 0), (4, 6), (4, 6)), mode="edge")
+    together = p[:, :-2, :-2] + p[:, 2:, :-2] + p[:, :-2, 2:] + p[:, 2:, 2:]
+    np.testing.assert_array_equal(_doubled(lab, 4, in_time), together)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 3), (13, 18), (24, 31)])
