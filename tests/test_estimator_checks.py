@@ -76,6 +76,7 @@ UNEQUAL_WEIGHTS = {
             *("ExponentialEnsembleClassifier", "ExponentialEnsembleRegressor"),
             *("GradientBoostingClassifier", "GradientBoostingRegressor"),
             *("SpeedBoostClassifier", "SpeedBoostRanker", "SpeedBoostRegressor", "BudgetTreeRegressor"),
+            *("AutoClassifier", "AutoRegressor"),
         ],
         "gradients and sums are rounded to a grid, as in HistGradientBoosting: ties between equal splits",
     ),

@@ -89,6 +89,8 @@ class Improvement:
     def improved(self) -> Plan:
         """The plan with what was found, as far as time allowed."""
         clock = self.training.clock
+        if not self.chain:
+            return self.plan
         anchors = np.unique(np.linspace(0, len(self.chain) - 1, _ANCHORS).round().astype(int))
         # everything first, then the cheapest: what most budgets ask for is settled however short the time is
         for at in (anchors[-1], *anchors[:-1]):
