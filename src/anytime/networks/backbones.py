@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from anytime.networks.exits import ExitHead, ExitNetwork, GridHead, exit_positions
 
-__all__ = ["BACKBONES", "build", "denseann", "mlp", "msdnet", "resann"]
+__all__ = ["BACKBONES", "ResidualUnit", "build", "denseann", "halved", "mlp", "msdnet", "resann"]
 
 
 def resann(
@@ -44,7 +44,7 @@ def resann(
     for g, width in enumerate(widths):
         for u in range(n):
             came = widths[g - 1] if g and not u else width
-            units.append(_ResidualUnit(came, width))
+            units.append(ResidualUnit(came, width))
     stem = nn.Conv2d(input_shape[0], c, 3, padding=1, bias=False)
     exits = exit_positions(len(units), period or (1 if n < 25 else 3))
     blocks = _grouped([stem], units, exits)
@@ -54,7 +54,7 @@ def resann(
     return _initialised(ExitNetwork(blocks, heads))
 
 
-class _ResidualUnit(nn.Module):
+class ResidualUnit(nn.Module):
     """BN, ReLU, 3 x 3 convolution, twice, added to the input; where channels double, the image is halved."""
 
     def __init__(self, came: int, width: int) -> None:
@@ -67,11 +67,12 @@ class _ResidualUnit(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         y = self.conv1(torch.relu(self.norm1(x)))
         y = self.conv2(torch.relu(self.norm2(y)))
-        if self.grows:
-            x = functional.pad(
-                functional.avg_pool2d(x, 2), (0, 0, 0, 0, self.grows // 2, self.grows - self.grows // 2)
-            )
-        return x + y
+        return (halved(x, self.grows) if self.grows else x) + y
+
+
+def halved(x: Tensor, more: int) -> Tensor:
+    """Images of half the height and width, with ``more`` channels of zeros around theirs."""
+    return functional.pad(functional.avg_pool2d(x, 2), (0, 0, 0, 0, more // 2, more - more // 2))
 
 
 def denseann(

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from anytime.blocks import Array, Block, Memory, State
 from anytime.networks.devices import is_out_of_memory
+from anytime.networks.direct import direct
 from anytime.networks.exits import ExitNetwork
 from anytime.networks.timing import BatchPace, watch
 
@@ -88,8 +89,8 @@ class NetworkBlock(Block):
         self.block_pace, self.head_pace = BatchPace(), BatchPace()
         self.device, self._is_placed = torch.device(device), False
         self._network = network.to(dtype=dtype).eval()
-        # plain lists: looking into a ModuleList takes as long as some layers do
-        self._blocks, self._heads = list(network.blocks), list(network.heads)
+        self._blocks: list[Callable[[Any], Any]] = []
+        self._heads: list[Callable[[Any], Tensor]] = []
         self.width = self._count_outputs() if width is None else width
         for name, values in (("offset", self.offset), ("unit", self.unit)):
             if values is not None and values.shape != (self.width,):
@@ -136,6 +137,10 @@ class NetworkBlock(Block):
         layout = torch.channels_last if self.device.type == "cuda" and is_image else torch.contiguous_format
         self._network.to(device=self.device, memory_format=layout)
         self._centre, self._spread = (self._broadcast(a) for a in (self.centre, self.spread))
+        # plain lists: looking into a ModuleList takes as long as some layers do
+        self._blocks, self._heads = (
+            [direct(m) for m in ms] for ms in (self._network.blocks, self._network.heads)
+        )
         self._is_placed = True
 
     def _broadcast(self, values: NDArray[np.float64]) -> Tensor:

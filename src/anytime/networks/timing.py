@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from functools import lru_cache
 
 import torch
 
@@ -177,6 +178,7 @@ def watch(pace: BatchPace, n_rows: int, device: torch.device) -> BlockWatch:
     return QueueWatch(pace, n_rows, device) if device.type == "cuda" else BlockWatch(pace, n_rows)
 
 
+@lru_cache(maxsize=1024)
 def _bucket(n_rows: int) -> int:
     """Rows up to the next power of two: batches of about the same size take about the same time."""
     return max(int(n_rows) - 1, 0).bit_length()
