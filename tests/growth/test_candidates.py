@@ -138,9 +138,9 @@ def test_statistics_and_random_numbers_of_the_network_are_its_own():
     for one in (parent, network):
         one.train().masks.start(len(x), torch.device("cpu"), seed=5)
         optimizer = torch.optim.SGD([p for n, p in one.named_parameters() if ".union." not in n], 0.1)
-        for _ in range(3):
+        for k in range(3):
             optimizer.zero_grad()
-            one.masks.draw(0.4)
+            one.masks.draw(0.4, k)
             loss_of(one, x, y).backward()
             optimizer.step()
     own = {name: value for name, value in network.state_dict().items() if ".union." not in name}
@@ -153,7 +153,7 @@ def test_other_masks_would_have_been_noticed():
     for seed in (5, 6):
         parent, x, _ = parents()[0]
         parent.train().masks.start(len(x), torch.device("cpu"), seed=seed)
-        parent.masks.draw(0.4)
+        parent.masks.draw(0.4, 1)
         said.append(parent(x))
     assert not torch.allclose(*said)
 

@@ -70,6 +70,7 @@ def test_a_seed_grows_into_a_child(rings, tmp_path):
         (s.input, s.op) for s in growths[0].shortcuts
     ]
     assert told[0]["strength"] >= told[2]["strength"] > 0
+    assert found.notes["moved"] == 0.0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model-0.pt", "model-2.pt", "start-1.pt"]
 
 
@@ -130,6 +131,37 @@ def test_a_job_stops_within_a_batch(rings, tmp_path):
         problem.run(Job(0, "seed", None, problem.first(), None, 1), tmp_path, stop)
     assert len(asked) == 5
     assert [path.name for path in tmp_path.iterdir()] == [UNFINISHED_SEED]
+
+
+@pytest.mark.parametrize("kind", ["seed", "candidates"])
+def test_a_job_that_goes_on_ends_as_if_it_had_not_been_interrupted(rings, tmp_path, kind):
+    """Growth C-P3, within a job: with drop-path and turns, from its last whole epoch."""
+    recipe = TrainingRecipe(epochs=3, batch_size=50, optimizer="adamw", learning_rate=1e-2)
+    X, y = rings
+    states = []
+    for place, interrupts in (("whole", ()), ("parts", (5, 5))):
+        folder = tmp_path / place
+        folder.mkdir()
+        problem = NetworkGrowth(
+            table_seed(6, 3, n=1, width=8),
+            *(X[:200], y[:200], X[200:], y[200:]),
+            phases=Phases(recipe, recipe, recipe, drop_path=0.3),
+            settings=GrowthSettings(turns=3),
+            device="cpu",
+            keep_unfinished=True,
+        )
+        torch.manual_seed(1)
+        torch.save(build(problem.seed).state_dict(), folder / "parent.pt")
+        job = Job(5, kind, None, problem.first(), None if kind == "seed" else "parent.pt", 3)
+        for batches in interrupts:
+            left = iter(range(batches))
+            with pytest.raises(Interrupted):
+                problem.run(job, folder, lambda left=left: next(left, None) is None)
+        outcome = problem.run(job, folder, never)
+        states.append(torch.load(folder / outcome.checkpoint, weights_only=True))
+        assert not list(folder.glob("unfinished-5*"))
+    one, other = states
+    assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 def test_ctrl_c_leaves_what_the_seed_has_learned(rings, tmp_path):

@@ -102,7 +102,7 @@ class CandidateUnion(nn.Module):
         for g, group in enumerate(self.groups):  # numbers of the candidates of each op, (J, inputs)
             numbers = torch.tensor(group)[None, :] * len(ops) + torch.arange(len(ops))[:, None]
             self.register_buffer(f"numbers{g}", numbers, persistent=False)
-        self.active: tuple[int, ...] = tuple(range(len(ops)))  # ops that are trained in this step
+        self.active = slice(0, len(ops))  # ops that are trained in this step
         self.recorded: list[Tensor] | None = None
 
     @property
@@ -128,11 +128,11 @@ class CandidateUnion(nn.Module):
             names = [self.inputs[i] for i in group]
             x = layers[names[0]] if len(group) == 1 else torch.cat([layers[name] for name in names], dim=1)
             positive = torch.relu(x)
-            for j in self.active:
+            for j in range(len(ops))[self.active]:
                 op = ops[j]
                 said = op.after_relu(positive) if hasattr(op, "after_relu") else op(x)
                 split = said.unflatten(1, (len(group), -1))
-                weights = self.weights[numbers[j]].to(said.dtype)
+                weights = self.weights.index_select(0, numbers[j]).to(said.dtype)
                 weighted = split * weights.reshape(-1, *[1] * (split.ndim - 2))
                 total = total + weighted.sum(dim=1)
                 if self.recorded is not None:
@@ -169,8 +169,7 @@ class CandidateSet:
         parts = []
         for name, a in self.weights.items():
             union = self.unions[name][0]
-            whole = len(union.active) == len(union.op_names)
-            own = a if whole else a.unflatten(0, (-1, len(union.op_names)))[:, list(union.active)]
+            own = a.unflatten(0, (-1, len(union.op_names)))[:, union.active]
             parts.append(factor / a.numel() * own.abs().sum())  # abs has the subgradient sign(a), 0 at 0
         return torch.stack(parts).sum()
 
@@ -179,11 +178,11 @@ class CandidateSet:
         return [partial(self.activate, k, n) for k in range(n)] if n > 1 else []
 
     def activate(self, turn: int = 0, n: int = 1) -> None:
-        """Train only the ops of one turn of ``n`` from now on."""
+        """Train only the ops of one turn of ``n`` from now on; a site with fewer ops than turns trains all in each."""
         for unions in self.unions.values():
             for union in unions:
-                chosen = tuple(range(turn, len(union.op_names), n))
-                union.active = chosen or tuple(range(len(union.op_names)))
+                n_ops = len(union.op_names)
+                union.active = slice(turn, n_ops, n) if n <= n_ops else slice(0, n_ops)
 
     @torch.no_grad()
     def shrink(self, rate: float, factor: float) -> None:

@@ -167,22 +167,25 @@ def _layer(state: Any) -> Tensor:
 class PathMasks:
     """Drop-path: in training each path is left out for some rows, others are scaled up for it (Larsson et al. 2017).
 
-    Masks are drawn between steps from a generator of their own, so that nothing else disturbs them, and are read in place.
+    Masks are drawn between steps from a generator of their own, so that nothing else disturbs them, and are read in place. They
+    depend on the seed and the number of the step alone: a training that goes on from a checkpoint has the same.
     """
 
     def __init__(self) -> None:
         self.n_paths = 0
         self._masks: Tensor | None = None
         self._generator: torch.Generator | None = None
+        self._seed = 0
 
     def start(self, n_rows: int, device: torch.device, seed: int) -> None:
         """Begin with masks that drop nothing, for batches of so many rows."""
         self._masks = torch.ones(self.n_paths, n_rows, device=device)
-        self._generator = torch.Generator(device=device).manual_seed(seed)
+        self._generator, self._seed = torch.Generator(device=device), seed
 
-    def draw(self, rate: float) -> None:
-        """Masks of the next step: each path is dropped with probability ``rate``."""
-        if self._masks is not None:
+    def draw(self, rate: float, step: int) -> None:
+        """Masks of step number ``step``: each path is dropped with probability ``rate``."""
+        if self._masks is not None and self._generator is not None:
+            self._generator.manual_seed(self._seed * 1_000_003 + step)
             self._masks.bernoulli_(1.0 - rate, generator=self._generator).div_(1.0 - rate)
 
     def stop(self) -> None:

@@ -185,7 +185,7 @@ class GrowingModel(NetworkModel):
             self._scaled_targets(targets, offset, unit),
             rows_val.reshape(len(rows_val), *self.input_shape_),
             self._scaled_targets(targets_val, offset, unit),
-            phases=self.phases or (for_tables() if self._is_table else PRESETS["short"]),
+            phases=self.phases or (for_tables(n_rows=len(rows)) if self._is_table else PRESETS["short"]),
             settings=self.settings or GrowthSettings(turns=1 if self._is_table else _IMAGE_TURNS),
             sample_weight=weight,
             weight_val=weight_val,

@@ -135,6 +135,8 @@ class NetworkGrowth:
     device : str, default=None
     job_seconds : float, default=None
         The most that each training may take; its schedule is hurried to end well.
+    keep_unfinished : bool, default=False
+        Whether a job that is interrupted goes on from its last whole epoch when it is run again in the same folder.
     """
 
     def __init__(
@@ -155,6 +157,7 @@ class NetworkGrowth:
         start: Mapping[str, NDArray[Any]] | None = None,
         device: str | None = None,
         job_seconds: float | None = None,
+        keep_unfinished: bool = False,
     ) -> None:
         self.seed, self.phases, self.settings = seed, phases, settings or GrowthSettings()
         self.X, self.y, self.X_val, self.y_val = X, y, X_val, y_val
@@ -162,6 +165,7 @@ class NetworkGrowth:
         self.weight_val = None if weight_val is None else np.asarray(weight_val, dtype=np.float64)
         self.scaling, self.prices, self.module = scaling or Scaling(), prices, module
         self.start, self.device, self.job_seconds = start, device, job_seconds
+        self.keep_unfinished = keep_unfinished
 
     def first(self) -> dict[str, Any]:
         """Architecture of the seed, as JSON."""
@@ -176,7 +180,7 @@ class NetworkGrowth:
             if job.kind == "candidates":
                 return self._candidates(job, network, folder, stop, began)
         recipe = self.phases.seed if job.kind == "seed" else self.phases.child
-        trainer = self._trainer(network, recipe, job, stop, self.phases.drop_path)
+        trainer = self._trainer(network, recipe, job, folder, stop, self.phases.drop_path)
         try:
             self._fit(trainer)
         except (Interrupted, KeyboardInterrupt):
@@ -184,6 +188,7 @@ class NetworkGrowth:
                 _write(folder / UNFINISHED_SEED, network)
             raise
         network.masks.stop()
+        _forget(trainer)
         checkpoint = _write(folder / f"model-{job.number}.pt", network)
         counts = network.grown.counts()
         return Outcome(
@@ -233,6 +238,7 @@ class NetworkGrowth:
         network: GrownNetwork,
         recipe: TrainingRecipe,
         job: Job,
+        folder: Path,
         stop: Callable[[], bool],
         drop_path: float = 0.0,
         candidates: CandidateSet | None = None,
@@ -240,15 +246,17 @@ class NetworkGrowth:
         settings = self.settings
         proximal = settings.l1_step == "proximal"
         seed = job.random_state % 2**31
-        if drop_path:
-            rows = min(recipe.batch_size, len(self.X))
-            network.masks.start(rows, chosen_device(self.device), seed)
+        turns: list[Callable[[], None]] = []
+        if candidates is not None:
+            turns = candidates.turns(settings.turns)
+        elif drop_path:
+            n_steps = recipe.epochs * max(len(self.X) // recipe.batch_size, 1)
+            network.masks.start(min(recipe.batch_size, len(self.X)), chosen_device(self.device), seed)
+            turns = [lambda: network.masks.draw(drop_path * min(trainer.step / n_steps, 1.0), trainer.step)]
 
         def after_step(passed: float, rate: float) -> None:
             if stop():
                 raise Interrupted
-            if drop_path:
-                network.masks.draw(drop_path * passed)
             if candidates is not None:
                 if proximal:
                     candidates.shrink(rate, settings.l1)
@@ -256,7 +264,7 @@ class NetworkGrowth:
                     candidates.cap(settings.largest_weight)
 
         penalised = candidates is not None and settings.l1 > 0 and not proximal
-        return NetworkTrainer(
+        trainer = NetworkTrainer(
             network,
             recipe,
             device=self.device,
@@ -264,8 +272,10 @@ class NetworkGrowth:
             prepare=self.scaling,
             extra_loss=(lambda: candidates.l1(settings.l1)) if candidates is not None and penalised else None,
             after_step=after_step,
-            turns=() if candidates is None else candidates.turns(settings.turns),
+            turns=turns,
+            checkpoint=folder / f"unfinished-{job.number}.pt" if self.keep_unfinished else None,
         )
+        return trainer
 
     def _fit(self, trainer: NetworkTrainer) -> None:
         """Train; Ctrl-C goes on to whoever asked."""
@@ -284,16 +294,20 @@ class NetworkGrowth:
         settings = self.settings
         random = np.random.default_rng(job.random_state)
         candidates = add_candidates(network, mode=settings.mode, share=settings.share)
-        trainer = self._trainer(network, self.phases.candidates, job, stop, candidates=candidates)
+        trainer = self._trainer(network, self.phases.candidates, job, folder, stop, candidates=candidates)
         losses = []
         if settings.criterion != "random":  # which needs to know nothing
             self._fit(trainer)
             losses = trainer.history[-1]["losses"]
+            _forget(trainer)
         candidates.activate()
         choices = self._choices(network, candidates, random)
         grown = chosen_growths(network.grown, choices, settings.merge, settings.projection)
         child = build(grown, copy.deepcopy(self.module))
         child_state(child, network.cpu(), candidates, choices, settings.projection)
+        some = self.scaling(torch.as_tensor(np.ascontiguousarray(self.X_val[:_LOOKED_AT])))
+        with torch.no_grad():
+            moved = float((child.eval()(some) - network.eval()(some)).abs().max())
         return Outcome(
             architecture=grown.to_json(),
             checkpoint=_write(folder / f"start-{job.number}.pt", child),
@@ -304,6 +318,7 @@ class NetworkGrowth:
                 "chosen": {name: _told(choice) for name, choice in choices.items()},
                 "criterion": settings.criterion,
                 "loss": losses[-1] if losses else None,
+                "moved": moved,  # the most that the child's outputs differ from its parent's where it begins
             },
         )
 
@@ -352,6 +367,12 @@ def _outputs(network: GrownNetwork, candidates: CandidateSet, x: Tensor) -> dict
     for union in everything:
         union.recorded = None
     return said
+
+
+def _forget(trainer: NetworkTrainer) -> None:
+    """A training is over: what was kept to go on with it is not needed."""
+    if trainer.checkpoint is not None:
+        trainer.checkpoint.unlink(missing_ok=True)
 
 
 def _told(choice: KeptCandidates) -> list[dict[str, Any]]:

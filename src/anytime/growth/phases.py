@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from anytime.growth.architecture import MERGES
 from anytime.networks.recipe import CosineSchedule, TrainingRecipe
 
@@ -129,13 +131,27 @@ PRESETS = {
 FINAL_RECIPE = _images(600, **PAPER)  # of the last model, from scratch, at n = 6 and F = 32
 
 
-def for_tables(epochs: int = 30, batch_size: int = 64, learning_rate: float = 5e-3) -> Phases:
-    """Recipes for tables: AdamW, half the seed's epochs for candidates."""
+def for_tables(
+    epochs: int = 30, batch_size: int = 64, learning_rate: float | None = None, n_rows: int | None = None
+) -> Phases:
+    """Recipes for tables: AdamW, a third of the epochs for candidates.
+
+    Parameters
+    ----------
+    epochs : int
+    batch_size : int
+    learning_rate : float, default=None
+        None: 0.005 for batches of 64, and by the square root of their size for others.
+    n_rows : int, default=None
+        Training rows. Where they are told, batches are as large as leave 32 of them in an epoch, from 32 to 256 rows.
+    """
+    if n_rows is not None:
+        batch_size = 2 ** int(np.clip(np.log2(max(n_rows, 1) / 32), 5, 8))
     seed = TrainingRecipe(
         epochs=epochs,
         batch_size=batch_size,
         optimizer="adamw",
-        learning_rate=learning_rate,
+        learning_rate=5e-3 * (batch_size / 64) ** 0.5 if learning_rate is None else learning_rate,
         weight_decay=1e-2,
         schedule=CosineSchedule(warmup=0.02),
     )

@@ -1,0 +1,306 @@
+"""A search by growth on CIFAR-10 (n = 3, F = 16), spread over as many runs as it takes, and what is made of it.
+
+    python benchmarks/growth_cifar.py search --data DIR --out DIR --name weight-0 --minutes 9 [--preset short --random-state 0]
+    python benchmarks/growth_cifar.py search --data DIR --out DIR --name random-0 --minutes 9 --criterion random
+    python benchmarks/growth_cifar.py seed   --data DIR --out DIR --name weight-0 --minutes 9
+    python benchmarks/growth_cifar.py final  --data DIR --out DIR --name weight-0 --minutes 9 --epochs 60
+    python benchmarks/growth_cifar.py report --out DIR
+
+"search" goes on with the search of that name; a job that a run does not finish goes on from its last epoch in the next. "seed"
+trains the seed alone for as many seconds as the search has taken. "final" makes the most accurate network of the search deeper
+and wider (n = 6, F = 32, or ``--final-width``) and trains it anew on all training images. Searches are judged on the last 5,000
+training images, the others on the test images. It needs torch, NumPy and Pillow alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from growth_steps import without_compiled_parts
+from network_training import cifar10
+
+HELD_OUT = 5000
+
+
+def images(given: argparse.Namespace, part: str) -> tuple[Any, Any]:
+    """Images and labels of "train", "held" or "test", or a few of them."""
+    X, y = cifar10(given.data, "test" if part == "test" else "train")
+    if part != "test":
+        cut = len(y) - HELD_OUT
+        X, y = (X[:cut], y[:cut]) if part == "train" else (X[cut:], y[cut:])
+    return (X, y) if given.rows is None else (X[: given.rows], y[: given.rows])
+
+
+def scaling(X: Any) -> Any:
+    """By the mean and deviation of each channel."""
+    from anytime.growth.network_growth import Scaling
+
+    return Scaling(X.mean(axis=(0, 2, 3)), X.std(axis=(0, 2, 3)))
+
+
+def phases(given: argparse.Namespace) -> Any:
+    """The preset, or fewer epochs of it."""
+    from anytime.growth.phases import PRESETS, Phases
+
+    preset = PRESETS[given.preset]
+    recipes = [replace(r, compile=given.compile) for r in (preset.seed, preset.candidates, preset.child)]
+    if given.batch is not None:
+        recipes = [replace(r, batch_size=given.batch) for r in recipes]
+    if given.epochs is not None:
+        recipes = [replace(r, epochs=given.epochs) for r in recipes]
+    return Phases(*recipes, drop_path=preset.drop_path)
+
+
+def problem(given: argparse.Namespace) -> Any:
+    """What the search grows."""
+    from anytime.growth.network_growth import NetworkGrowth
+    from anytime.growth.phases import GrowthSettings
+    from anytime.growth.skeletons import image_seed
+
+    X, y = images(given, "train")
+    return NetworkGrowth(
+        image_seed(n=given.n, width=given.width, tying=given.tying),
+        *(X, y, *images(given, "held")),
+        phases=phases(given),
+        settings=GrowthSettings(
+            n_shortcuts=given.shortcuts,
+            mode=given.mode,
+            merge=given.merge,
+            criterion=given.criterion,
+            turns=given.turns if given.mode == "isolated" else 1,
+            share=given.share if given.mode == "isolated" else 1.0,
+        ),
+        scaling=scaling(X),
+        keep_unfinished=True,
+    )
+
+
+def search(given: argparse.Namespace) -> None:
+    """Go on with a search until the time of this run is over."""
+    from anytime.growth.search import GrowthSearch
+
+    began, folder = time.monotonic(), given.out / given.name
+    ours = GrowthSearch(problem(given), folder, cost_limit=given.cost_limit, random_state=given.random_state)
+    known = {model.number for model in ours.models}
+    left = 60 * given.minutes - (time.monotonic() - began)
+    ours.run(left, None if given.models is None else given.models, report=lambda s: tell(s, known))
+    spent = read(folder).get("seconds", 0.0) + time.monotonic() - began
+    summary = {
+        "arguments": {k: str(v) if isinstance(v, Path) else v for k, v in vars(given).items() if k != "do"},
+        "seconds": spent,
+        "failures": [f"{failure}"[:500] for failure in ours.failures],
+        "models": [
+            {
+                "number": model.number,
+                "parent": model.parent,
+                "cost": model.cost,
+                "error": model.error,
+                "seconds": model.seconds,
+                "notes": model.notes,
+                "architecture": model.architecture,
+                "checkpoint": model.checkpoint,
+            }
+            for model in ours.models
+        ],
+        "hull": [model.number for model in ours.hull()],
+    }
+    (folder / "search.json").write_text(json.dumps(summary), encoding="utf-8")
+    print(f"{given.name}: {len(ours.models)} networks in {spent:.0f} s, ended by {ours.ended_by}", flush=True)
+
+
+def tell(ours: Any, known: set[int]) -> None:
+    for model in ours.models:
+        if model.number not in known:
+            known.add(model.number)
+            print(
+                f"network {model.number} of {model.parent}: {model.cost / 1e6:.1f}M, error {100 * model.error:.2f} %",
+                flush=True,
+            )
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """What a search has written, or nothing."""
+    path = folder / "search.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
+
+
+def trained(
+    given: argparse.Namespace, architecture: Any, recipe: Any, X: Any, y: Any, kept: Path
+) -> dict[str, Any]:
+    """Train a network from scratch, going on from ``kept``, and judge it on the test images when it is done."""
+    import torch
+
+    from anytime.growth.cells import build
+    from anytime.networks.training import NetworkTrainer
+
+    began = time.monotonic()
+    torch.manual_seed(given.random_state)
+    network = build(architecture)
+
+    def after_step(passed: float, rate: float) -> None:
+        if time.monotonic() - began > 60 * given.minutes:
+            raise TimeoutError
+
+    trainer = NetworkTrainer(
+        network,
+        recipe,
+        seed=given.random_state,
+        prepare=scaling(X),
+        checkpoint=kept,
+        after_step=after_step,
+        report=lambda entry: print(
+            f"epoch {entry['epoch']}: loss {entry['losses'][-1]:.4f}, {entry['seconds']:.1f} s", flush=True
+        ),
+    )
+    with suppress(TimeoutError):  # the next run goes on from the last epoch
+        trainer.fit(X, y)
+    result = {
+        "epochs": trainer.epoch,
+        "of_epochs": recipe.epochs,
+        "training_seconds": sum(entry["seconds"] for entry in trainer.history),
+        "parameters": architecture.counts().parameters,
+        "mult_adds": architecture.counts().mult_adds,
+    }
+    if trainer.epoch >= recipe.epochs:
+        result["test_error"] = float(trainer.errors(*images(given, "test"))[-1])
+    return result
+
+
+def seed_alone(given: argparse.Namespace) -> None:
+    """The seed, trained on the search's images for as long as the search took, judged as its networks were."""
+    from anytime.growth.skeletons import image_seed
+    from anytime.networks.training import NetworkTrainer  # noqa: F401  # met before the clock starts
+
+    folder = given.out / given.name
+    known = read(folder)
+    first = known["models"][0]
+    epochs = max(1, round(phases(given).seed.epochs * known["seconds"] / first["seconds"]))
+    X, y = images(given, "train")
+    recipe = replace(phases(given).seed, epochs=epochs)
+    architecture = image_seed(n=given.n, width=given.width, tying=given.tying)
+    result = trained(given, architecture, recipe, X, y, folder / "seed-alone.pt")
+    result["held_out_error"] = judged(architecture, folder / "seed-alone.pt", X, *images(given, "held"))
+    (folder / "seed-alone.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+    print(result, flush=True)
+
+
+def judged(architecture: Any, kept: Path, X_train: Any, X: Any, y: Any) -> float | None:
+    """Error of what a training has kept so far."""
+    import torch
+
+    from anytime.growth.cells import build
+    from anytime.networks.devices import default_device
+    from anytime.networks.recipe import TrainingRecipe
+    from anytime.networks.training import NetworkTrainer
+
+    if not kept.exists():
+        return None
+    network = build(architecture)
+    network.load_state_dict(torch.load(kept, map_location=default_device(), weights_only=True)["network"])
+    trainer = NetworkTrainer(network, TrainingRecipe(), prepare=scaling(X_train))
+    return float(trainer.errors(X, y)[-1])
+
+
+def final(given: argparse.Namespace) -> None:
+    """The most accurate network of the search, deeper and wider, on all training images."""
+    from anytime.growth.architecture import Architecture
+    from anytime.growth.phases import FINAL_RECIPE
+    from anytime.growth.skeletons import doubled, scaled
+
+    folder = given.out / given.name
+    models = {model["number"]: model for model in read(folder)["models"]}
+    best = min(models.values(), key=lambda model: (model["error"], model["cost"]))
+    found = Architecture.from_json(
+        best["architecture"] if given.model is None else models[given.model]["architecture"]
+    )
+    architecture = scaled(doubled(found).merged("cat_proj"), width=given.final_width)
+    X, y = cifar10(given.data, "train")
+    if given.rows is not None:
+        X, y = X[: given.rows], y[: given.rows]
+    recipe = replace(
+        FINAL_RECIPE,
+        epochs=given.epochs or 60,
+        batch_size=given.batch or 128,
+        learning_rate=0.1,
+        weight_decay=5e-4,
+        label_smoothing=0.1,
+        compile=given.compile,
+    )
+    result = {"of": best["number"], **trained(given, architecture, recipe, X, y, folder / "final.pt")}
+    (folder / "final.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+    print(result, flush=True)
+
+
+def report(given: argparse.Namespace) -> None:
+    """All searches of a folder: hull, area up to a common point, the seed alone, the last network."""
+    from anytime.growth.hull import hull_area, lower_hull
+
+    found = {path.parent.name: read(path.parent) for path in sorted(given.out.glob("*/search.json"))}
+    most = max(model["cost"] for entry in found.values() for model in entry["models"])
+    worst = max(entry["models"][0]["error"] for entry in found.values())
+    for name, entry in found.items():
+        costs, errors = (np.array([model[key] for model in entry["models"]]) for key in ("cost", "error"))
+        area = hull_area(costs, errors, (most, worst))
+        hull = "  ".join(f"{costs[i] / 1e6:.1f}M: {100 * errors[i]:.2f}" for i in lower_hull(costs, errors))
+        print(
+            f"{name}: {len(costs)} networks, {entry['seconds']:.0f} s, area {area:.4g}; hull, mult-adds and error in %: {hull}"
+        )
+        for other in ("seed-alone", "final"):
+            path = given.out / name / f"{other}.json"
+            if path.exists():
+                print(f"  {other}: {path.read_text(encoding='utf-8')}".replace("\n", ""))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("do", choices=["search", "seed", "final", "report"])
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--name", default="search")
+    parser.add_argument("--minutes", type=float, default=9.0)
+    parser.add_argument("--preset", choices=["smoke", "short", "paper"], default="short")
+    parser.add_argument("--criterion", default="weight")
+    parser.add_argument("--mode", default="isolated")
+    parser.add_argument("--merge", default="cat_proj")
+    parser.add_argument("--tying", default="cell")
+    parser.add_argument("--shortcuts", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--share", type=float, default=0.5)
+    parser.add_argument("--random-state", type=int, default=0)
+    parser.add_argument("--n", type=int, default=3)
+    parser.add_argument("--width", type=int, default=16)
+    parser.add_argument("--final-width", type=int, default=32)
+    parser.add_argument("--model", type=int)
+    parser.add_argument("--models", type=int, help="the most networks of a search")
+    parser.add_argument("--cost-limit", type=float)
+    parser.add_argument("--epochs", type=int)
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--rows", type=int, help="only so many images, for a rehearsal")
+    parser.add_argument("--compile", action="store_true")
+    given = parser.parse_args()
+    without_compiled_parts()
+    if given.do != "report":
+        import torch
+
+        torch.backends.cudnn.benchmark = True
+        torch.set_float32_matmul_precision("high")
+    given.out.mkdir(parents=True, exist_ok=True)
+    {"search": search, "seed": seed_alone, "final": final, "report": report}[given.do](given)
+
+
+if __name__ == "__main__":
+    main()
