@@ -33,7 +33,7 @@ _LONG_ENOUGH = 120.0  # seconds to grow where nothing else ends it
 
 
 @dataclass(frozen=True)
-class TrainingRows:
+class GrowthRows:
     """Rows, what they are, and whether their answers are classes."""
 
     X: Any
@@ -177,16 +177,16 @@ def _workers(text: str) -> int | str:
 # ---------------------------------------------------------------------- rows
 
 
-def _read_images(data: Path, size: int | None) -> TrainingRows:
+def _read_images(data: Path, size: int | None) -> GrowthRows:
     from anytime.cli.image_folders import read_image_folder
 
     X, y = read_image_folder(data, size)
     n, channels, height, width = X.shape
     what = f"{counted(n, 'image')} of {height} x {width} x {channels}: classification, {len(set(y))} classes"
-    return TrainingRows(X, y, True, what)
+    return GrowthRows(X, y, True, what)
 
 
-def _read_rows(data: Path, target: str | None, task: TaskName, na_values: str | None) -> TrainingRows:
+def _read_rows(data: Path, target: str | None, task: TaskName, na_values: str | None) -> GrowthRows:
     if target is None:
         raise UsageError("a table needs --target: the column to predict")
     with step(f"reading {data}"):
@@ -201,7 +201,7 @@ def _read_rows(data: Path, target: str | None, task: TaskName, na_values: str | 
         )
     answers = labels_of(y) if classify else numbers_of(y, target, data).to_numpy()
     kind = f"classification, {len(set(answers.tolist()))} classes" if classify else "regression"
-    return TrainingRows(
+    return GrowthRows(
         X, answers, classify, f"{counted(len(X), 'row')}, {counted(X.shape[1], 'column')}: {kind}"
     )
 
@@ -210,7 +210,7 @@ def _taken(X: Any, rows: NDArray[Any]) -> Any:
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
-def _check_same_rows(home: Path, rows: TrainingRows, seed: int) -> None:
+def _check_same_rows(home: Path, rows: GrowthRows, seed: int) -> None:
     """Remember what a search was begun on; refuse to go on with anything else."""
     import hashlib
 
@@ -253,7 +253,7 @@ def _summarise(model: Any, X: Any, y: NDArray[Any], unit: str) -> None:
     print_table(columns, lines, title=title)
 
 
-def _write_report(home: Path, page: Path, data: Path, rows: TrainingRows, unit: str) -> None:
+def _write_report(home: Path, page: Path, data: Path, rows: GrowthRows, unit: str) -> None:
     from anytime.growth import ReportWords
     from anytime.growth.journal import snapshot
     from anytime.growth.report import render
