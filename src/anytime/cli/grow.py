@@ -124,12 +124,13 @@ def grow(
     page, home = report or output.with_suffix(".html"), folder or output.with_suffix(".search")
     check_writable(output, page)
     _check_folder(home, resume)
+    trainers = _workers(workers)
     rows = _read_images(data, size) if data.is_dir() else _read_rows(data, target, task, na_values)
     name = "GrowingNetworkClassifier" if rows.classify else "GrowingNetworkRegressor"
     model = getattr(at, name)(
         time_budget=_seconds(time_budget, n_growths),
         n_growths=n_growths,
-        workers=_workers(workers),
+        workers=trainers,
         folder=str(home),
         costs=read_costs(costs),
         random_state=seed,
