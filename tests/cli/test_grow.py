@@ -155,7 +155,7 @@ def test_a_table_becomes_a_family_of_networks_and_grows_on(table: Path) -> None:
     after = snapshot(search / "journal.sqlite").models
     assert [m.error for m in after[:2]] == [m.error for m in before]
     assert len(after) == 3
-    assert "model 0" not in said.stderr  # only what is new is told
+    assert "the seed" not in said.stderr  # only what is new is told
     assert len(re.findall(r'"number":', page.read_text())) == 3
 
     other = pd.read_csv(table).sample(frac=1, random_state=0)
