@@ -18,8 +18,9 @@ from anytime.plan import Array
 Losses = Callable[[Sequence[Groups]], Array]  # held-out loss of each set; NaN where there is no time for it
 
 _FIRST = 100  # groups looked at in the first step, where models have one group each and take little time
-_ANEW = 1  # groups looked at in every later step, whatever they promise
+_ANEW = 1  # groups looked at for the first time in every later step
 _AT_A_TIME = 1  # groups looked at together, so that threads share them
+_REST = 0.01  # share of all that can be gained; when only so much is left, what is promised decides
 _CHANGE = 0.1  # share of what is spent that is bought at a time, without looking again
 
 
@@ -62,7 +63,9 @@ class Purchasing:
             bought = [g for g in sorted(left) if step.paid[g] == 0] or (list(left) if len(left) == 1 else [])
             if not bought:
                 bought = step.bought()
-                if not bought or (step.gain[bought[0]] <= 0 and step.loss <= least):
+                least = min(least, step.loss)
+                rest = _REST * (loss - least)
+                if not bought or max(step.loss - least, step.gain[bought[0]]) <= rest:
                     self.cut_short |= not bought
                     order += step.ranked
                     return
@@ -103,7 +106,7 @@ class _Step:
         unseen = [g for g in self.ranked if g not in self.gain]
         anew = sorted(self.gain, key=lambda g: (self.found[g], self.ranked.index(g)))
         first = unseen[: _FIRST if not self.gain else _ANEW]
-        if not self._look(first or anew[:1]):
+        if not self._look(first or anew[: self.number % 2]):
             return []
         while True:
             best = self._best()

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.boosting.boosted import Training
+from anytime.boosting.branches import branch_sets
 from anytime.boosting.foretelling import Foretelling
 from anytime.boosting.probes import Probes, by_group
 from anytime.boosting.purchasing import Purchasing
@@ -36,6 +37,7 @@ Rows = NDArray[np.intp]
 # Below so many rows, all take their turn in being held out, in so many folds.
 _FOLDS = ((1_000, 5), (2_000, 3))
 _ANCHORS = 5  # models that are judged on held-out rows; the others are foretold
+_BRANCHES = 24  # the most known budgets that are planned for
 _SAMPLED = 0.5  # of the columns, for each tree, where held-out rows like that
 _TOLERANCE = 0.005  # share of the held-out loss that further rounds, or stages, have to gain
 _GAP = 1.04  # stages whose costs are closer than this factor are as good as one
@@ -117,6 +119,8 @@ class Renewal:
         self.seed = int(training.random.randint(2**31 - 1))
         self.n_planned, self.cut_short = 1, False
         self._whole_gains = np.zeros(training.costs.n_groups)
+        self._promise = np.zeros(training.costs.n_groups)
+        self._branch_sets: list[Groups] | None = None  # None: no search was made
         self._whole: tuple[Array, int, bool] | None = None  # how the model of everything was judged
 
     def _constant(self) -> Array:
@@ -136,8 +140,8 @@ class Renewal:
                 f"bought {names[order[-1]]!r} ({len(order)} of {n_groups}), held-out loss {loss:.5g}"
             )
 
-        promise = self._whole_gains if self.probes.over else self.probes.promise()
-        purchasing = Purchasing(self.sets, self.probes.losses, promise, tell)
+        self._promise = self._whole_gains if self.probes.over else self.probes.promise()
+        purchasing = Purchasing(self.sets, self.probes.losses, self._promise, tell)
         order = purchasing.order([model.groups for model in self.known])
         self.cut_short |= purchasing.cut_short
         return order
@@ -189,10 +193,31 @@ class Renewal:
 
     def _sets(self, known: Mapping[Groups, Renewed], max_stages: int) -> list[Groups]:
         """The sets to make models for, from small to large, the known ones among them."""
-        prefixes = self._worth_a_model(self.spaced(self.order(), max_stages))
+        order = self.order()
+        prefixes = self._worth_a_model(self.spaced(order, max_stages))
         new = [groups for groups in prefixes if groups not in known]
         taken = [new[at] for at in _halving(len(new))][: max_stages - len(known)]
-        return sorted({*known, *taken}, key=len)
+        chain = sorted({*known, *taken}, key=len)
+        self._branch_sets = branch_sets(
+            self.sets, order, chain, self.probes.parts, self._promise, min(_BRANCHES, max_stages)
+        )
+        return chain
+
+    @property
+    def has_searched(self) -> bool:
+        """Whether sets for known budgets were looked for."""
+        return self._branch_sets is not None
+
+    def branches(self) -> Iterator[Renewed]:
+        """Models of the sets that answer known budgets better than the chain, until time is up."""
+        clock = self.training.clock
+        for groups in self._branch_sets or []:
+            if clock.over:
+                self.cut_short = True
+                return
+            model = self.renewed(groups, clock.elapsed + (clock.seconds - clock.elapsed) / 2)
+            if model is not None:
+                yield model
 
     def _worth_a_model(self, prefixes: list[Groups]) -> list[Groups]:
         """The prefixes without those whose quick models gain nothing, and those that cost nearly as much as the next."""

@@ -64,10 +64,12 @@ class _SpeedBoost(BoostedModel):
         known = self._known_models(training) if training.earlier is not None else []
         renewal = Renewal(training, booster, known)
         found: dict[frozenset[int], Renewed] = {}
+        beside: list[Renewed] = []
         interrupted = False
         try:
             for model in renewal.models(self.max_stages):
                 found[model.groups] = model
+            beside.extend(renewal.branches())
         except KeyboardInterrupt:
             if not found:
                 raise
@@ -86,7 +88,11 @@ class _SpeedBoost(BoostedModel):
                 stacklevel=4,
             )
         losses = np.array([before, *(model.loss for model in models)])
-        self.plan_ = replace(_plan(models, training, self.evaluation_cost), quality=-losses)
+        chain = replace(_plan(models, training, self.evaluation_cost), quality=-losses)
+        branches = [_branch(model, training, self.evaluation_cost, chain) for model in renewal.judged(beside)]
+        if training.earlier is not None and not renewal.has_searched:
+            branches = [replace(branch, costs=training.costs) for branch in training.earlier.branches]
+        self.plan_ = _with_branches(chain, branches)
 
     def _known_models(self, training: Training) -> list[Renewed]:
         """The stages of the fitted plan, to go on from; the last was made with everything at hand."""
@@ -143,6 +149,24 @@ def _plan(models: list[Renewed], training: Training, evaluation_cost: float) -> 
         replaces=np.ones(len(models), dtype=bool),
         evaluation_costs=evaluation_cost * n_trees if evaluation_cost else None,
     )
+
+
+def _branch(model: Renewed, training: Training, evaluation_cost: float, chain: Plan) -> Plan:
+    """A plan of one stage, not quite as good as the best of the chain: who can pay for everything gets that."""
+    assert chain.quality is not None
+    quality = min(-model.loss, np.nextafter(chain.quality.max(), -np.inf))
+    return replace(_plan([model], training, evaluation_cost), quality=np.array([chain.quality[0], quality]))
+
+
+def _with_branches(chain: Plan, branches: list[Plan]) -> Plan:
+    """The chain with those branches that answer some budget; beside branches, its quality may not fall."""
+    if not branches or chain.quality is None:
+        return chain
+    rising = np.maximum.accumulate(chain.quality)
+    plan = replace(chain, branches=branches, quality=rising)
+    used = set(plan.choices[1].branch.tolist())
+    kept = [branch for number, branch in enumerate(branches) if number in used]
+    return replace(plan, branches=kept) if kept else chain
 
 
 class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):

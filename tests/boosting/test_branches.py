@@ -1,0 +1,121 @@
+"""Sets for known budgets: which are looked at, and when one answers instead of the chain."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import anytime as at
+from anytime.boosting.branches import branch_sets, budgets, chosen, filled, longest_prefix, sets_within
+from anytime.boosting.sets import GroupSets
+
+A, B, C = 0, 1, 2
+
+
+def golden():
+    """known_budgets_and_rows, K6: additive values 5, 6, 9 at prices 1, 4, 5; the chain buys a, c, b."""
+    sets = GroupSets(at.FeatureCosts([1.0, 4.0, 5.0]).bind(3))
+    return sets, np.array([5.0, 6.0, 9.0]), [A, C, B]
+
+
+def ticks(sets, amount):
+    return round(amount / sets.costs.costs.amount(1))
+
+
+@pytest.mark.parametrize(
+    ("budget", "prefix", "fill", "best", "groups"),
+    [(4, 5, 5, 6, {B}), (5, 5, 11, 11, {A, B}), (6, 14, 14, 14, {A, C}), (9, 14, 14, 15, {B, C}), (10, 20, 20, 20, {A, B, C})],
+)  # fmt: skip
+def test_golden_values_at_known_budgets(budget, prefix, fill, best, groups):
+    """known_budgets_and_rows, K6."""
+    sets, values, order = golden()
+    within = ticks(sets, budget)
+
+    def value(groups):
+        return float(values[list(groups)].sum())
+
+    assert value(longest_prefix(sets, within, order)) == prefix
+    assert value(filled(sets, within, order)) == fill
+    found = sets_within(sets, within, order, value, values)
+    assert found[0] == frozenset(groups)
+    assert value(found[0]) == best
+
+
+def additive(values):
+    """Held-out losses of 20 parts without noise: what the groups of a set are not worth."""
+    return lambda groups: np.full(20, values.sum() - values[list(groups)].sum())
+
+
+def test_the_branches_of_the_golden_example_beat_its_chain():
+    sets, values, order = golden()
+    chain = [frozenset([A]), frozenset([A, C]), frozenset([A, B, C])]
+    found = branch_sets(sets, order, chain, additive(values), values, 24)
+    assert found == [frozenset([B]), frozenset([A, B]), frozenset([B, C])]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_quality_does_not_fall_with_the_budget_and_no_set_costs_more_than_its_budget(seed):
+    """known_budgets_and_rows, K1 and K2, with requirements; in small problems nearly the best set is found."""
+    random = np.random.default_rng(seed)
+    prices, values = random.integers(1, 10, 7).astype(float), random.uniform(0.1, 5, 7)
+    names = [f"g{g}" for g in range(7)]
+    costs = at.FeatureCosts(
+        dict(zip(names, prices, strict=True)),
+        groups={name: [g] for g, name in enumerate(names)},
+        requires={"g3": ["g1"], "g5": ["g3"]},
+    )
+    sets = GroupSets(costs.bind(7))
+    order = sorted(range(7), key=lambda g: -values[g] / prices[g])
+    chain = [sets.closed(order[: k + 1]) for k in range(7)]
+    loss = additive(values)
+    found = branch_sets(sets, order, chain, loss, values, 24)
+    assert sorted(found, key=sets.price) == found
+    assert (np.diff([loss(groups)[0] for groups in found]) < 0).all()
+    worth = []
+    for budget in budgets(sets, order, 24):
+        offered = sets_within(sets, budget, order, lambda groups: values[list(groups)].sum(), values)
+        assert all(sets.price(groups) <= budget and groups == sets.closed(groups) for groups in offered)
+        closed = {sets.closed(some) for k in range(8) for some in itertools.combinations(range(7), k)}
+        best = max(values[list(groups)].sum() for groups in closed if sets.price(groups) <= budget)
+        worth.append(values[list(offered[0])].sum() / best)
+    assert min(worth) > 0.7
+    assert np.mean(worth) > 0.95
+
+
+def test_the_best_of_many_useless_sets_is_not_taken():
+    """Chosen and judged on the same rows, the best of 30 sets of noise mostly seems better by more than a standard error."""
+    flattered = taken = 0
+    for seed in range(100):
+        random = np.random.default_rng(seed)
+        chain, others = random.normal(size=20), random.normal(size=(30, 20))
+        gains = chain - others[others.mean(axis=1).argmin()]
+        flattered += gains.mean() > gains.std(ddof=1) / np.sqrt(20)
+        taken += chosen(list(others), chain, unspent=0.0)
+    assert flattered > 70
+    assert taken < 35
+
+
+def test_a_set_that_is_as_good_is_taken_where_the_chain_leaves_money():
+    chain = np.random.default_rng(0).normal(size=20)
+    slightly = chain - 0.01 * np.random.default_rng(1).normal(0.05, 1.0, size=20)
+    slightly -= (slightly - chain).mean() + 1e-6
+    assert not chosen([slightly], chain, unspent=0.01)
+    assert chosen([slightly], chain, unspent=0.2)
+
+
+def test_speedboost_answers_known_budgets_by_branches_and_interrupts_by_its_chain():
+    """The dear group is worth more than the two cheap ones together, but a chain buys these first."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(1500, 4))
+    y = 1.0 * X[:, 0] + 1.2 * X[:, 1] + 3.0 * X[:, 2] + 0.8 * X[:, 3]
+    model = at.SpeedBoostRegressor(
+        costs=[1.0, 2.0, 8.0, 4.0], n_estimators=60, max_stages=3, random_state=0
+    ).fit(X, y)
+    plan = model.plan_
+    assert plan.branches
+    assert all((model.cost(X[:5], budget=b) <= b).all() for b in np.linspace(0.5, 15, 30))
+    quality = [-np.mean((model.predict(X, budget=b) - y) ** 2) for b in (1, 3, 8, 11, 15)]
+    assert (np.diff(quality) > -0.05).all()
+    np.testing.assert_array_equal(model.predict(X), model.predict(X, budget=15))
+    chosen_branches = {int(plan.choice(int(t)).branch) for t in plan.choices[0]}
+    assert set(range(len(plan.branches))) <= chosen_branches
