@@ -1,6 +1,8 @@
 """Branches answer budgets that are known in advance, beside the chain that may be interrupted (known_budgets_and_rows 1)."""
 
 import asyncio
+import time
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -10,10 +12,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import anytime as at
-from anytime.blocks import LinearBlock
+from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.costs import FeatureCosts
 from anytime.engine import Run
 from anytime.plan import Plan
+from anytime.rules import ScoreRule
 from anytime.runtime import Session
 from anytime.runtime.trace import replay
 from anytime.serve.engine import Engine, Question
@@ -126,10 +129,8 @@ def test_what_may_be_interrupted_never_touches_a_branch(plan):
             ours, theirs = (some.answer(ROWS, budget, **bounds) for some in (model, chain))
             assert_array_equal(ours.scores, theirs.scores)
             assert ours.branch == -1
-        session, other = Session(model), Session(chain)
-        session.predict(ROWS[0], budget=budget)
-        theirs = other.predict(ROWS[0], budget=budget)
-        assert_array_equal(session.resume(budget=budget).scores, theirs.scores)
+        session, other = Session(model).start(ROWS[0]), Session(chain).start(ROWS[0])
+        assert_array_equal(session.resume(budget=budget).scores, other.resume(budget=budget).scores)
         assert_array_equal(session.resume().scores, other.resume().scores)
     for ours, theirs in zip(model.stages(ROWS), chain.stages(ROWS), strict=True):
         assert_array_equal(ours.scores, theirs.scores)
@@ -188,7 +189,8 @@ def test_a_session_on_its_way_to_a_branch_can_be_stored_and_replayed(plan):
         again = Session.restore(session.state(), model)
         assert_array_equal(replay(model, session.trace, ROWS[0]).scores, answer.scores)
         assert_array_equal(again.resume().scores, session.resume().scores)
-        assert_array_equal(replay(model, session.trace, ROWS[0]).scores, session.read().scores)
+        if session.read().branch < 0:
+            assert_array_equal(replay(model, session.trace, ROWS[0]).scores, session.read().scores)
 
 
 def test_a_branch_that_lacks_a_group_is_not_taken():
@@ -199,6 +201,102 @@ def test_a_branch_that_lacks_a_group_is_not_taken():
     assert model.predict([row], budget=9) == [14]
     assert Session(model).predict(row, budget=9).scores == [14]
     assert model.predict([{**row, "b": 1.0}], budget=9) == [15]
+
+
+@pytest.mark.parametrize(
+    ("row", "values"),
+    [
+        ({"a": 1.0, "b": 1.0}, {1: 5, 4: 6, 5: 11, 6: 11, 9: 11, 10: 11, None: 11}),
+        ({"b": 1.0}, {1: 0, 4: 6, 5: 6, 6: 6, 9: 6, 10: 6, None: 6}),
+    ],
+)
+def test_rows_that_lack_groups_get_the_best_that_can_be_done_and_never_less_for_more_money(row, values):
+    """K2 for rows that are not complete: stages that need what is not there count as not done; so does the server (K4)."""
+    model = model_of(golden("b", "ab", "bc"))
+    model.feature_names_in_ = np.array(["a", "b", "c"])
+    held = np.array([name in row for name in "abc"])
+
+    async def ask(budget):
+        engine = Engine(model, StagePace([3], [1e-6]), Adaptive(reserve=0.001), slo=30.0)
+        return await engine.answer(Question(np.ones((1, 3)), budget=budget, held=held))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for budget, value in values.items():
+            assert model.predict([row], budget=budget) == [value]
+            assert model.predict_one(row, budget) == value
+            assert Session(model).predict(row, budget=budget).scores == [value]
+            assert asyncio.run(ask(budget)).scores == [[value]]
+
+
+def test_a_mean_that_nobody_has_measured_is_a_known_budget():
+    model, row = model_of(golden("b", "ab", "bc")), np.ones((1, 3))
+    assert model.predict(row, mean_budget=5) == model.predict(row, budget=5) == [11]
+    assert model.predict(row, budget=9, mean_budget=5) == model.predict_one(row[0], 9, mean_budget=5) == 11
+
+
+def test_after_a_branch_its_answer_stays_until_the_chain_is_better():
+    session = Session(model_of(golden("b", "ab", "bc")))
+    assert session.predict(np.ones(3), budget=9).scores == [15]
+    again = session.resume(budget=9)
+    assert (again.scores.item(), again.cost, again.branch) == (15, 9, 2)  # a would be the tenth unit
+    assert session.step()
+    assert (session.read().scores.item(), session.read().cost) == (15, 10)  # the chain has a, worth 5
+    assert session.read("best_validated").scores == [15]
+    last = session.resume()
+    assert (last.scores.item(), last.cost, last.branch, last.reason) == (20, 10, -1, "complete")
+
+
+def test_a_stored_answer_of_a_branch_is_told_as_it_was():
+    model = model_of(golden("b", "ab", "bc"))
+    session = Session(model)
+    first = session.predict(np.ones(3), budget=5)
+    again = Session.restore(session.state(), model).read()
+    replayed = replay(model, session.trace, np.ones(3))
+    for told in (again, replayed):
+        assert (told.stage, told.branch, told.complete, told.cost) == (1, 1, False, 5.0)
+    assert (first.reason, replayed.reason) == ("budget", "budget")
+
+
+def test_a_slow_branch_does_not_make_the_chain_seem_slow():
+    plan = golden("b", "ab", "bc")
+    slow = FunctionBlock([0, 1], lambda X: time.sleep(0.02) or np.full(len(X), 11.0), 1)
+    branches = [replace(b, blocks=[slow]) if k == 1 else b for k, b in enumerate(plan.branches)]
+    session = Session(model_of(replace(plan, branches=branches)))
+    for _ in range(3):
+        assert session.predict(np.ones(3), budget=5).scores == [11]
+    assert session.predict(np.ones(3), deadline=0.015).scores == [20]
+
+
+def test_a_session_pays_for_a_branch_what_it_costs():
+    """Where evaluating stages costs something, none of the chain is done on the way."""
+    plan = golden("b", "ab", "bc")
+    parts = [replace(b, evaluation_costs=np.array([0.25])) for b in plan.branches]
+    model = model_of(replace(plan, branches=parts, evaluation_costs=np.full(3, 0.25)))
+    answer = Session(model).predict(np.ones(3), budget=5.75)
+    assert (answer.scores.item(), answer.cost, answer.model_cost) == (11, 5.25, 5.25)
+
+
+def test_an_ensemble_takes_a_member_with_branches():
+    X, y, costs = at.datasets.load("breast_cancer")
+    members = [
+        at.SpeedBoostClassifier(costs=costs, n_estimators=n, max_stages=3, random_state=0) for n in (3, 6)
+    ]
+    ensemble = at.ExponentialEnsemble(members, random_state=0).fit(X, y)
+    assert ensemble.score(X, y) > 0.9
+
+
+def test_c_says_that_it_has_no_branches():
+    model = model_of(golden("b", "ab", "bc"))
+    assert "double" in model.to_c()
+    with pytest.raises(at.ExportError, match="what this model answers is a branch beside its chain"):
+        model.truncate(5).to_c()
+
+
+def test_an_extractor_that_only_a_branch_needs_has_to_be_there():
+    plan = replace(golden("b"), blocks=golden("b").blocks[:1], replaces=[True], quality=np.array([0.0, 5.0]))
+    with pytest.raises(ValueError, match="b"):
+        Session(model_of(plan), at.Features({"a": lambda raw: 1.0}))
 
 
 def test_a_failed_extractor_on_the_way_to_a_branch_leaves_what_the_chain_can_do():
@@ -240,6 +338,8 @@ def test_other_prices_are_those_of_branches_too(plan):
     [
         ({"quality": None}, "branch 0 must combine stages as the plan does, and have a quality"),
         ({"replaces": None}, "the first stage of branch 0 must replace the base"),
+        ({"limit": 3.0}, "branch 0 must have no limit"),
+        ({"base": [1.0]}, "branch 0 must begin with the base of the plan"),
         ({"link": "logistic"}, "branch 0 must have the costs, the link and the outputs of the plan"),
         ({"costs": FeatureCosts([1.0, 1.0, 1.0]).bind(3)}, "branch 0 must have the costs"),
     ],
@@ -248,6 +348,8 @@ def test_a_branch_that_does_not_fit_is_refused(change, message):
     plan = golden("b")
     with pytest.raises(ValueError, match=message):
         replace(plan, branches=[replace(plan.branches[0], **change)])
+    with pytest.raises(ValueError, match="cannot have filters, gates"):
+        replace(plan, stops={0: ScoreRule(LinearBlock([0], [[1.0]]), 0.0)})
     with pytest.raises(ValueError, match="quality must not fall"):
         replace(plan, quality=plan.quality[::-1])
     with pytest.raises(ValueError, match="needs the quality of its prefixes"):

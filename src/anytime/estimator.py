@@ -137,7 +137,8 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             A table may have its columns in any order, and need not have all: see ``anytime.rows``.
         budget : float or (n,) float, default=None
             The most that any row, or each of them, may pay. ``meter`` says how it is counted. A branch of the plan may answer a
-            budget, which is known in advance; with a deadline or a stop flag rows keep to the chain.
+            budget, which is known in advance; with a deadline or a stop flag, or counted by ``meter="realised"``, rows keep to
+            the chain.
         deadline : float, default=None
             Seconds from now, for the whole batch.
         mean_budget : float, default=None
@@ -553,9 +554,12 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             return None
         if budget is None and mean_budget is None:
             budget, mean_budget = self.budget, self.mean_budget
+        cap = UNLIMITED if budget is None else self._ticks("budget", budget)
         if mean_budget is not None:
-            return None
-        return self.plan_.choice(UNLIMITED if budget is None else self._ticks("budget", budget), held)
+            if self.plan_.expected_costs is not None or np.ndim(mean_budget):
+                return None  # some rows pay less than a stage may cost: the chain knows how much
+            cap = np.minimum(cap, self._ticks("mean_budget", mean_budget))
+        return self.plan_.choice(cap, held)
 
     def _parts_by_branch(
         self, rows: Rows, budget: Budget, mean_budget: float | None, due: float, stop: Stop | None = None

@@ -65,7 +65,9 @@ class OneRow:
             until = min(until, bisect_right(self.mean_costs, self.ticks(_amount("mean_budget", mean_budget))))
         if budget is not None:
             cap = min(cap, self.ticks(_amount("budget", budget)))
-        if self.branches and mean_budget is None and due == np.inf:
+        if self.branches and due == np.inf and (mean_budget is None or self.plan.expected_costs is None):
+            if mean_budget is not None:
+                cap = min(cap, self.ticks(mean_budget))
             branch, until = self.plan.choice(cap)
             plan = self.plan if branch < 0 else self.branches[branch]
             if plan.always_replaces:

@@ -39,6 +39,9 @@ Array = NDArray[np.float64]
 __all__ = ["Plan", "Stage"]
 
 
+_MOST_HELD = 256  # sets of groups that rows have, for which choices are kept
+
+
 @dataclass(frozen=True, eq=False)
 class Stage:
     """A reading view of one stage of a plan."""
@@ -102,7 +105,8 @@ class Plan:
         A spending cap that no budget lifts.
     branches : sequence of Plan, default=()
         Plans that answer a known budget after their last stage. Their first stage replaces the base; they have the same costs and
-        outputs as the chain, a ``quality`` on the same scale, and no rules or branches of their own.
+        outputs as the chain, a ``quality`` on the same scale, and no branches of their own. Neither they nor the chain may then
+        have rules.
     """
 
     blocks: Sequence[Block]
@@ -320,12 +324,28 @@ class Plan:
         """The most stages that cost any row at most ``ticks``, and no more than the plan's limit."""
         return self.stage_ticks.searchsorted(np.minimum(ticks, self.limit_ticks), side="right")
 
-    @cached_property
+    @property
     def choices(self) -> tuple[NDArray[np.int64], Choice]:
         """(m,) budgets, in ticks, from which on something else answers a known budget, and what it is.
 
         The first is the answer before the first stage. Quality on held-out rows never falls from one to the next.
         """
+        return self._choices_of(None)
+
+    @cached_property
+    def _known_choices(self) -> dict[bytes | None, tuple[NDArray[np.int64], Choice]]:
+        return {}
+
+    def _choices_of(self, held: NDArray[np.bool_] | None) -> tuple[NDArray[np.int64], Choice]:
+        """``choices`` for rows that have the groups ``held``; None: all."""
+        key = None if held is None else held.tobytes()
+        if key not in self._known_choices:
+            if len(self._known_choices) >= _MOST_HELD:
+                self._known_choices.clear()
+            self._known_choices[key] = self._worked_out_choices(held)
+        return self._known_choices[key]
+
+    def _worked_out_choices(self, held: NDArray[np.bool_] | None) -> tuple[NDArray[np.int64], Choice]:
         offers = [(ticks, -1, stages) for stages, ticks in enumerate([0, *self.stage_ticks.tolist()])]
         offers += [(int(b.stage_ticks[-1]), number, b.n_stages) for number, b in enumerate(self.branches)]
         known: dict[int, tuple[int, int]] = {}
@@ -333,16 +353,26 @@ class Plan:
         for ticks, branch, stages in sorted(offers):  # of those that cost the same the chain comes first
             if ticks > self.limit_ticks:
                 break
-            quality = (self if branch < 0 else self.branches[branch]).quality
-            assert quality is not None
+            of = self if branch < 0 else self.branches[branch]
+            assert of.quality is not None
+            can_be_done = held is None or not stages or bool(held[of._required_by(stages - 1)].all())
             if branch < 0:
-                chain = quality[stages]
+                # a stage that cannot be done leaves the answer as it is
+                chain = of.quality[stages] if can_be_done else chain
                 known[ticks] = in_branch if best > chain else (-1, stages)
-            elif quality[stages] > max(best, chain):
-                best, in_branch = quality[stages], (branch, stages)
+            elif can_be_done and of.quality[stages] > max(best, chain):
+                best, in_branch = of.quality[stages], (branch, stages)
                 known[ticks] = in_branch
         branches, stages_done = np.array(list(known.values()), dtype=np.int64).T
         return np.array(list(known), dtype=np.int64), Choice(branches, stages_done)
+
+    def _required_by(self, s: int) -> list[int]:
+        """Groups that the answer after stage ``s`` needs: its own, and those of stages since the last replacing one."""
+        first = s
+        while first and (self.replaces is None or not self.replaces[first]):
+            first -= 1
+        groups = (g for used in self.stage_groups[first : s + 1] for g in used.tolist())
+        return sorted({needed for g in groups for needed in self.costs.table.closure(g)})
 
     def choice(self, ticks: NDArray[np.int64] | int, held: NDArray[np.bool_] | None = None) -> Choice:
         """What answers a budget that is known in advance, or one per row, where rows have the groups ``held``.
@@ -353,14 +383,14 @@ class Plan:
         if not self.branches:
             stages = self.affordable(ticks)
             return Choice(np.full_like(stages, -1), stages)
-        if held is not None and not held.all():
-            there = [k for k, branch in enumerate(self.branches) if held[branch.purchases.order].all()]
-            if len(there) < len(self.branches):
-                found = replace(self, branches=[self.branches[k] for k in there]).choice(ticks)
-                return Choice(np.array([*there, -1])[found.branch], found.stages)
-        budgets, best = self.choices
+        budgets, best = self._choices_of(None if held is None or held.all() else held)
         at = budgets.searchsorted(np.minimum(ticks, self.limit_ticks), side="right") - 1
         return Choice(best.branch[at], best.stages[at])
+
+    @property
+    def all_blocks(self) -> list[Block]:
+        """The blocks of the chain and of all branches."""
+        return [block for part in (self, *self.branches) for block in part.blocks]
 
     @cached_property
     def policy_ticks(self) -> NDArray[np.int64]:
@@ -456,22 +486,15 @@ class Plan:
             combine=self.combine,
             evaluation_costs=np.concatenate(evaluation) if any(map(np.any, evaluation)) else None,
             replaces=np.concatenate(replaces),
-            passes=self.passes,
-            stops=self.stops,
         )
 
-    def stages_before(self, branch: int, ticks: int) -> int:
-        """Stages of the chain that can be done on the way to a branch: they buy only what it needs, and the money lasts."""
-        own = self.branches[branch]
-        needed = set(own.purchases.order)
-        evaluation, before = 0, 0
-        for s, n_bought in enumerate(self.purchases.groups[1:]):
-            evaluation += int(self.evaluation_ticks[s])
-            affordable = evaluation + int(own.stage_ticks[-1]) <= min(ticks, self.limit_ticks)
-            if not affordable or not needed.issuperset(self.purchases.order[:n_bought]):
-                break
-            before = s + 1
-        return before
+    def stages_before(self, branch: int) -> int:
+        """Stages of the chain that can be done on the way to a branch: they buy only what it needs, and cost nothing else."""
+        if self.evaluation_ticks.any():
+            return 0
+        needed = set(self.branches[branch].purchases.order)
+        fit = [needed.issuperset(self.purchases.order[:n_bought]) for n_bought in self.purchases.groups[1:]]
+        return fit.index(False) if False in fit else len(fit)
 
     def by_way_of(self, branch: int, before: int) -> Plan:
         """``before`` stages of the chain and then a branch: what is interrupted on the way has the answer of the chain."""
@@ -569,6 +592,8 @@ def _check_plan(plan: Plan) -> None:
         raise ValueError(
             "a plan with branches needs the quality of its prefixes, and cannot have a refitted table"
         )
+    if plan.branches and (plan.passes or plan.stops or plan.stop_table is not None):
+        raise ValueError("a plan with branches cannot have filters, gates or a table of stops")
     if plan.branches and plan.quality is not None and (np.diff(plan.quality) < 0).any():
         raise ValueError("quality must not fall along a chain that has branches beside it")
     for number, branch in enumerate(plan.branches):
@@ -580,6 +605,10 @@ def _check_branch(plan: Plan, name: str, branch: Plan) -> None:
         raise ValueError(f"{name} must have the costs, the link and the outputs of the plan")
     if branch.branches or branch.weights is not None or branch.passes or branch.stops:
         raise ValueError(f"{name} must have no branches, refitted table or rules of its own")
+    if np.isfinite(branch.limit) or branch.stop_table is not None or branch.expected_costs is not None:
+        raise ValueError(f"{name} must have no limit, table of stops or expected costs of its own")
+    if not np.array_equal(branch.base, plan.base):
+        raise ValueError(f"{name} must begin with the base of the plan")
     if not branch.n_stages or branch.replaces is None or not branch.replaces[0]:
         raise ValueError(f"the first stage of {name} must replace the base")
     if branch.combine != plan.combine or branch.quality is None:

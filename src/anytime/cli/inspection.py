@@ -143,6 +143,9 @@ def _details(model: Any) -> dict[str, Any]:
         "order": model.order_,
         "stage_costs": plan.stage_costs.tolist(),
         "stage_groups": [list(stage.groups) for stage in plan],
+        "branches": [
+            {"cost": float(branch.stage_costs[-1]), "groups": branch.order} for branch in plan.branches
+        ],
         "held_out": None if known is None else {"measure": known[0], "values": known[1]},
         "certificate": None
         if certificate is None

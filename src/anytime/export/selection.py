@@ -82,9 +82,14 @@ def exported(
 
 def _chosen(model: Any, budget: float | None, chain_only: bool) -> tuple[int, int]:
     """What a budget buys: stages of a branch, or of the chain (-1)."""
-    choice = None if chain_only else model._choice(None, budget, None, np.inf, None)
+    choice = model._choice(None, budget, None, np.inf, None)
     if choice is not None and choice.branch >= 0:
-        return int(choice.branch), int(choice.stages)
+        if not chain_only:
+            return int(choice.branch), int(choice.stages)
+        raise ExportError(
+            "what this model answers is a branch beside its chain, and a header that can be stopped anywhere has the chain only: "
+            "use to_onnx, or the model before it was truncated"
+        )
     reached, cap, policy = model._reach(budget)
     if choice is not None:
         reached = choice.stages

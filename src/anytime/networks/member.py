@@ -260,7 +260,7 @@ def read_member(k: int, model: Any, price: float | None, costs: BoundCosts) -> M
         missing = not model.takes_missing
         plan, columns = model.plan(costs), Columns(model.n_features_in_, ensure_all_finite=missing)
     else:
-        plan = replace(model.plan_, costs=costs, expected_costs=None)
+        plan = replace(model.plan_, costs=costs, expected_costs=None, branches=())
         if np.isfinite(plan.limit):
             raise ValueError(
                 f"{name} was truncated by what each row really pays, which an ensemble cannot do: give it whole, or truncate it "

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.answer import Answer
+from anytime.costs import UNLIMITED
 from anytime.engine import Run
 from anytime.estimator import AnytimeModel
 from anytime.features import Features
@@ -66,9 +67,11 @@ class Layout:
             )
         self.link = LINKS[plan.link]
         self.n_stages = plan.n_stages
-        self.answer = partial(Answer, plan, getattr(model, "classes_", None))
-        self.chain = self  # of a way to a branch, the layout of the chain
-        self._ways: dict[tuple[int, int], Layout] = {}
+        self._answer = partial(Answer, plan, getattr(model, "classes_", None))
+        # of a way to a branch: the layout of the chain, the branch, and stages of the chain before it
+        self.chain, self.branch, self.before = self, -1, 0
+        self.is_final = True  # whether no budget leads further than the end of this plan
+        self._ways: dict[int, Layout] = {}
         self.block_of = [plan.locate(s)[0] for s in range(self.n_stages)]
         probe = Run(plan, np.empty((0, plan.n_features)))
         self.strides = [probe.is_native(b) for b in range(len(plan.blocks))]
@@ -118,15 +121,23 @@ class Layout:
         """Groups that a rule reads."""
         return self.plan.costs.groups_of(rule.columns())
 
-    def way(self, branch: int, before: int) -> Layout:
-        """The layout of ``before`` stages of the chain and then a branch; of the chain itself where that is -1."""
+    def way(self, branch: int) -> Layout:
+        """The layout of stages of the chain and then a branch; of the chain itself where that is -1."""
         if branch < 0:
             return self
-        way = self._ways.get((branch, before))
+        way = self._ways.get(branch)
         if way is None:
+            before = self.plan.stages_before(branch)
             way = Layout(self.model, self.features, self.plan.by_way_of(branch, before))
-            way.chain, self._ways[branch, before] = self, way
+            way.chain, way.branch, way.before = self, branch, before
+            way.is_final = branch == self.plan.choice(UNLIMITED).branch
+            self._ways[branch] = way
         return way
+
+    def answer(self, *known: Any) -> Answer:
+        """What is known of rows, in the terms of the model's plan."""
+        answer = self._answer(*known)
+        return answer if self.branch < 0 else answer.on_the_way(self.chain.plan, self.branch, self.before)
 
     @cached_property
     def ungated(self) -> Plan:
@@ -143,7 +154,8 @@ class Layout:
     @cached_property
     def used(self) -> NDArray[np.intp]:
         """Groups that any stage may use, with all they require."""
-        asked = {int(g) for groups in self.plan.stage_groups for g in groups}
+        parts = (self.plan, *self.plan.branches)
+        asked = {int(g) for part in parts for groups in part.stage_groups for g in groups}
         return np.array(sorted({needed for g in asked for needed in self.closures[g]}), dtype=np.intp)
 
     @cached_property

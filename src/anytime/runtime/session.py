@@ -89,6 +89,7 @@ class Session:
         self._writer = threading.RLock()
         self._steps: Steps | None = None
         self._best: tuple[Answer, Answer] | None = None
+        self._of_branch: Answer | None = None  # what a branch has said of the current example
 
     def sibling(self) -> Session:
         """A session for another example that shares what this one has learnt about the model and the machine."""
@@ -128,7 +129,9 @@ class Session:
         with self._writer:
             steps = self._on_the_chain()
             bounds = Bounds(steps.walk.done + 1, "stages", cap=self._layout.plan.limit_ticks)
-            return steps.run(bounds) == "stages"
+            more = steps.run(bounds) == "stages"
+            self._keep_the_better()
+            return more
 
     def resume(
         self,
@@ -163,6 +166,8 @@ class Session:
                 self.model, called, budget, deadline, confidence, stop, max_stages, mean_budget
             )
             self._on_the_chain()
+            if self._of_branch is not None and budget is not None:  # it has bought what the chain has not
+                bounds = replace(bounds, cap=min(bounds.cap, self.model.costs_.budget_ticks(budget)))
             return self._within(bounds)
 
     def predict(
@@ -179,7 +184,8 @@ class Session:
         """Take up an example and answer within the bounds, all of which hold together. See ``resume`` for them.
 
         A budget and nothing else is known in advance: a branch of the plan may answer it, on the way to which the stages of the
-        chain are done that buy nothing else. ``resume`` goes on along the chain.
+        chain are done that buy nothing else. ``resume`` goes on along the chain; the answer of the branch stays until that of the
+        chain is better on held-out rows. With ``skip=True`` it is always the chain.
         """
         called = self._clock()
         with self._writer:
@@ -240,7 +246,7 @@ class Session:
             steps = self._started()
             return {
                 "plan": _fingerprint(self._layout),
-                "way": next((e.way for e in reversed(steps.trace.events) if e.kind == "turn"), (-1, 0)),
+                "branch": steps.layout.branch,
                 "walk": steps.walk.state(),
                 "seconds": steps.seconds,
                 "blocked": steps.blocked,
@@ -263,9 +269,7 @@ class Session:
             raise ValueError(
                 f"the state is of another model: {state['plan']}, not {_fingerprint(session._layout)}"
             )
-        layout = session._layout.way(*state["way"])
-        steps = session._take(Walk.from_state(layout, state["walk"]))
-        steps.layout, steps.branch = layout, state["way"][0]
+        steps = session._take(Walk.from_state(session._layout.way(state["branch"]), state["walk"]))
         steps.continue_from(Trace.from_json(state["trace"]), state["seconds"], state["blocked"])
         return session
 
@@ -275,44 +279,57 @@ class Session:
         self._take(Walk(self._layout, Example(self._layout, raw)))
 
     def _take(self, walk: Walk) -> Steps:
-        self._steps = Steps(self._layout, walk, self._timings, self.skip, self._clock)
+        self._steps = Steps(walk.layout, walk, self._timings, self.skip, self._clock)
+        self._of_branch = None
         return self._steps
 
     def _within(self, bounds: Bounds) -> Answer:
         self._started().run(bounds)
+        self._keep_the_better()
         if bounds.due < np.inf:
             self._timings.finish(self._clock() - bounds.due)
         return self.read()
 
     def _within_known(self, bounds: Bounds, budget: float | None) -> Answer:
         """The answer within a budget that is known in advance, and nothing else."""
-        steps, plan = self._started(), self._layout.plan
+        steps = self._started()
         held = steps.walk.example.available if self.features is None else None
         choice = None if self.skip else self.model._choice(held, budget, None, np.inf, None)
-        if choice is None:
+        if choice is None or choice.branch < 0:
             return self._within(bounds)
         money = self.model.budget if budget is None else budget
         cap = int(UNLIMITED) if money is None else self.model.costs_.budget_ticks(money)
-        if choice.branch < 0:
-            return self._within(replace(bounds, until=int(choice.stages), cap=cap))
-        before = plan.stages_before(choice.branch, cap)
-        steps.turn_to(self._layout.way(choice.branch, before), int(choice.branch), before)
+        steps.turn_to(int(choice.branch))
         steps.run(Bounds(steps.layout.n_stages, "complete", cap=cap))
-        if not steps.walk.complete:  # an extractor has failed: what the chain can do without it
-            self._on_the_chain()
+        if steps.walk.complete:
+            self._of_branch = steps.snapshot
+        else:  # an extractor has failed: what the chain can do without it
+            steps.turn_to(-1)
             steps.run(replace(bounds, cap=cap))
             steps.snapshot = steps.snapshot.changed(reason="failed", finished=False, partial=True)
-            return self.read()
-        best = choice.branch == plan.choice(UNLIMITED).branch
-        told = steps.snapshot.on_the_way(plan, int(choice.branch), before)
-        steps.snapshot = told.changed(finished=best, reason="complete" if best else "budget")
         return self.read()
+
+    def _keep_the_better(self) -> None:
+        """Let readers see what a branch has said until the chain is better on held-out rows."""
+        steps, own = self._started(), self._of_branch
+        if own is None or steps.snapshot.branch >= 0:
+            return
+        now, plan = steps.snapshot, own.plan
+        of_branch, of_chain = plan.branches[own.branch].quality, plan.quality
+        assert of_branch is not None
+        assert of_chain is not None
+        if of_branch[-1] > of_chain[now.stage]:
+            steps.snapshot = own.changed(
+                paid=now.paid, bought=now.bought, elapsed=now.elapsed, reason=now.reason, partial=now.partial
+            )
+            for name in ("cost", "groups"):
+                steps.snapshot.__dict__.pop(name, None)
 
     def _on_the_chain(self) -> Steps:
         """The example, on the way along the chain again if it was on that to a branch."""
         steps = self._started()
-        if steps.branch >= 0:
-            steps.turn_to(self._layout)
+        if steps.layout.branch >= 0:
+            steps.turn_to(-1)
         return steps
 
     def _started(self) -> Steps:

@@ -46,8 +46,6 @@ class Steps:
     trace : Trace
     seconds : float
         Spent in earlier runs.
-    branch : int
-        To which of the plan's branches it is on its way; -1: it goes along the chain.
     blocked : bool
         A refitted model lacks a group that it needs and cannot go on.
     """
@@ -55,10 +53,9 @@ class Steps:
     def __init__(
         self, layout: Layout, walk: Walk, timings: Timings, skip: bool, clock: Callable[[], float]
     ) -> None:
-        self.layout, self.walk, self.timings = layout, walk, timings
+        self.layout, self.walk, self._timings = layout, walk, timings
         self.skip = skip and layout.plan.weights is None
         self.clock = clock
-        self.branch = -1
         self.trace = Trace()
         if layout.features is None:
             self.trace.held = layout.names if walk.example.is_whole else [*walk.example.values()]
@@ -73,6 +70,11 @@ class Steps:
         self._published = True  # whether the snapshot shows the present state
         self._unfinished = False  # whether groups may have been paid for a stage that could then not be done
 
+    @property
+    def timings(self) -> Timings:
+        """How long stages of this plan, and groups of all, take."""
+        return self._timings.of_way(self.layout.branch, self.layout.plan)
+
     def run(self, bounds: Bounds) -> str:
         """Work until a bound is met; return which."""
         self._began, self._cap = self.clock(), bounds.cap
@@ -83,13 +85,18 @@ class Steps:
             reason = self._unit(bounds)
         if reason in ("complete", "budget") and self.walk.run.incomplete[0]:
             reason = self._reason_of_lack
+        if reason == "complete" and not self.layout.is_final:
+            reason = "budget"
         self._record("end", note=reason)
         self.seconds = self._elapsed()
         self._began = self.clock()
         if self._published:
             partial = reason == "failed" or (self.snapshot.partial and reason in PARTIAL)
             self.snapshot = self.snapshot.changed(
-                elapsed=self.seconds, reason=reason, partial=partial, finished=self.walk.complete
+                elapsed=self.seconds,
+                reason=reason,
+                partial=partial,
+                finished=self.walk.complete and self.layout.is_final,
             )
         else:
             self._publish(reason)
@@ -113,11 +120,11 @@ class Steps:
         replaced = {name: before[name].tolist() for name in names if name in before}
         self._record("given", groups=tuple(names), replaced=replaced)
 
-    def turn_to(self, layout: Layout, branch: int = -1, before: int = 0) -> None:
-        """Go on by some stages of the chain and then a branch, or by the chain; readers keep the answer so far."""
-        self.layout, self.branch, self.blocked = layout, branch, False
-        self.walk.turn_to(layout)
-        self._record("turn", way=(branch, before))
+    def turn_to(self, branch: int) -> None:
+        """Go on by way of the chain to a branch, or (-1) along the chain; readers keep the answer so far."""
+        self.layout, self.blocked = self.layout.chain.way(branch), False
+        self.walk.turn_to(self.layout)
+        self._record("turn", branch=branch)
 
     def _publish(self, reason: str = "") -> None:
         """Let readers see the present state, and why the run ended if it has."""

@@ -102,9 +102,20 @@ class Timings:
         self._evaluation = (np.asarray(plan.evaluation_costs) * unit).tolist() if timed else []
         # by the first and the last stage of what is run in one go
         self.stages: dict[tuple[int, int], Pace] = {}
+        self._ways: dict[int, Timings] = {}
         self.runs = 0
         self.overruns = 0
         self.worst_overrun = 0.0
+
+    def of_way(self, branch: int, plan: Plan) -> Timings:
+        """Those of the way to a branch, whose stages are others and whose groups are the same; -1: of the chain, these."""
+        if branch < 0:
+            return self
+        if branch not in self._ways:
+            way = Timings(plan)
+            way.groups = self.groups
+            self._ways[branch] = way
+        return self._ways[branch]
 
     def stage(self, first: int, last: int) -> Pace:
         """The pace of the stages ``first`` up to, not including, ``last``, per stage."""

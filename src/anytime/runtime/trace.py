@@ -36,7 +36,7 @@ class Event:
         A group arrived, failed or was not there in time; ``groups`` were given (stages are then done again from the first);
         a group that was there was paid for, to ask a filter; stages were done up to ``stage``; the gate of stage ``stage``
         was asked, which could not be paid before; stages up to ``stage`` were left out, or none where the run cannot go on; from
-        here on the example goes another ``way``; the run ended (``note`` says why; resuming goes on after it).
+        here on the example goes to a ``branch``; the run ended (``note`` says why; resuming goes on after it).
     at : float
         Seconds of work since the example was started.
     stage : int
@@ -55,8 +55,8 @@ class Event:
         Groups that were given; or all that were paid for when a stage was begun and could not be finished.
     replaced : dict from str to list of float, default={}
         Numbers that those of the given groups had before which were there already.
-    way : (int, int), default=(-1, 0)
-        A branch, and how many stages of the chain come before it; or -1, the chain.
+    branch : int, default=-1
+        Where the example turns to; -1: along the chain.
     """
 
     kind: str
@@ -70,7 +70,7 @@ class Event:
     cap: float | None = None
     groups: tuple[str, ...] = ()
     replaced: dict[str, list[float]] = field(default_factory=dict)
-    way: tuple[int, int] = (-1, 0)
+    branch: int = -1
 
 
 @dataclass
@@ -97,12 +97,7 @@ class Trace:
         told = json.loads(text)
         events = [Event(**entry) for entry in told["events"]]
         return cls(
-            [
-                replace(
-                    e, scores=e.scores and tuple(e.scores), groups=tuple(e.groups), way=(e.way[0], e.way[1])
-                )
-                for e in events
-            ],
+            [replace(e, scores=e.scores and tuple(e.scores), groups=tuple(e.groups)) for e in events],
             told["held"],
         )
 
@@ -180,7 +175,7 @@ def _redo(walk: Walk, event: Event, given: Mapping[str, ArrayLike]) -> None:
         walk.give({walk.layout.number[name]: numbers for name, numbers in given.items()})
         return
     if event.kind == "turn":
-        walk.turn_to(walk.layout.chain.way(*event.way))
+        walk.turn_to(walk.layout.chain.way(event.branch))
         return
     if event.kind in ("group", "failure", "late", "paid"):
         group = walk.layout.number[event.group]

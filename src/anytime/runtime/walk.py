@@ -124,7 +124,7 @@ class Walk:
             self.stage,
             self.paid,
             self.purchases(),
-            self.complete,
+            self.complete and self.layout.is_final,
             reason == "failed" or (not self.ended and reason in PARTIAL),
             elapsed,
             reason,

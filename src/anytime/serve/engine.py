@@ -43,12 +43,12 @@ logger = logging.getLogger("anytime.serve")
 
 
 class Way(NamedTuple):
-    """How a budget that is known in advance is answered by a branch: stages of the chain come before it."""
+    """How a branch answers a budget that is known in advance."""
 
     branch: int
-    before: int
-    model: AnytimeModel  # whose chain is this way
-    queue: Queue  # of those who go it
+    before: int  # stages of the chain that are done first
+    model: AnytimeModel  # whose chain is these stages and then the branch
+    queue: Queue  # of the questions that the branch answers
 
 
 class Ticket:
@@ -133,7 +133,7 @@ class Engine:
         self._reserve = policy.reserve_of(self._allowed)
         self.slice = slice_of(pace, self._allowed)
         self._small, self._large = Queue(self, pace), Queue(self, pace, large=True)
-        self._ways: dict[tuple[int, int], Way] = {}
+        self._ways: dict[int, Way] = {}
         # of the model, not of self: no circle
         self._bounds_of = lru_cache(maxsize=1024)(partial(_bounds, model))
         # Many rows are cut into pieces, so that one stage, better all stages, of a piece fit into a slice.
@@ -232,7 +232,7 @@ class Engine:
         ticket = Ticket(question, *self._due(question), queue, bounds)
         if question.held is not None and not question.held.all():
             ticket.queue, ticket.held = self._lacking, question.held
-        elif (way := self._way(question)) is not None:
+        if (way := self._way(question)) is not None:
             ticket.way, ticket.queue, ticket.until = way, way.queue, way.model.plan_.n_stages
             best = self.model.plan_.choice(UNLIMITED).branch
             ticket.reason = "complete" if way.branch == best else "budget"
@@ -246,19 +246,17 @@ class Engine:
             or question.confidence is not None
         ):
             return None
-        choice = self.model._choice(None, question.budget, None, np.inf, None)
+        choice = self.model._choice(question.held, question.budget, None, np.inf, None)
         if choice is None or choice.branch < 0:
             return None
-        plan = self.model.plan_
-        money = self.model.budget if question.budget is None else question.budget
-        cap = int(UNLIMITED) if money is None else plan.costs.costs.budget_ticks(money)
-        branch, before = int(choice.branch), plan.stages_before(int(choice.branch), cap)
-        if (branch, before) not in self._ways:
+        plan, branch = self.model.plan_, int(choice.branch)
+        before = plan.stages_before(branch)
+        if branch not in self._ways:
             model = copy.copy(self.model)
             model.plan_ = plan.by_way_of(branch, before)
             queue = Queue(self, self.pace.by_way_of(before, plan.branches[branch].n_stages))
-            self._ways[branch, before] = Way(branch, before, model, queue)
-        return self._ways[branch, before]
+            self._ways[branch] = Way(branch, before, model, queue)
+        return self._ways[branch]
 
     def _join(self, ticket: Ticket) -> None:
         n, size = len(ticket.question.X), self._piece_rows

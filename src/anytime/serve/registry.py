@@ -186,7 +186,7 @@ class Registry:
     def _loaded(self, name: str, path: Path) -> AnytimeModel:
         """The model of a file, with the costly model that is not in it."""
         model: Any = self._loader(path)
-        lost = next((block.detached for block in model.plan_.blocks if block.detached is not None), None)
+        lost = next((block.detached for block in model.plan_.all_blocks if block.detached is not None), None)
         if lost is not None:
             if name not in self.settings.costly:
                 raise lost
@@ -225,7 +225,7 @@ def _kept(slo: float | None, pace: StagePace, name: str) -> float | None:
 
 
 def _can_be_forked(model: AnytimeModel) -> bool:
-    return all(block.can_be_forked for block in model.plan_.blocks)
+    return all(block.can_be_forked for block in model.plan_.all_blocks)
 
 
 def stamp_of(path: Path) -> Stamp:

@@ -59,7 +59,7 @@ class SharedForests:
         others : iterable of str
             Versions that are needed besides.
         """
-        blocks = [block for block in model.plan_.blocks if isinstance(block, TreeBlock)]
+        blocks = [block for block in model.plan_.all_blocks if isinstance(block, TreeBlock)]
         sizes = [block.forest.frozen_size for block in blocks]
         if self.folder is None or sum(sizes) < _LEAST:
             return
