@@ -2,7 +2,10 @@
 
     python benchmarks/network_tables.py --jobs eann --epochs 40 > jobs.json
     python benchmarks/network_training.py --data DIR --out RUNS --jobs jobs.json --side-by-side 6
-    python benchmarks/network_ensembles.py RUNS [--members 7 13] [--plot FILE.png]
+    python benchmarks/network_ensembles.py --runs RUNS [--members 7 13] [--plot FILE.png]
+
+Which exits of each member were wrong about which test images is taken from RUNS into results/network_wrong.npz, one bit each. Without
+--runs the figures are made from what is kept there.
 
 Which outputs are adopted is decided on one half of the test images and judged on the other, then the other way round; errors are
 means of both. OPT is told at any cost by a line between the networks that were trained, over the logarithm of cost. The bar: at
@@ -24,6 +27,8 @@ from common import RESULTS, write
 
 C, INFLATION, MOST = 32, 2.44, 1.1
 GUESSING = 0.9  # error before the first output
+N_IMAGES = 10_000
+KEPT = RESULTS / "network_wrong.npz"
 
 
 def runs_of(place: Path) -> list[dict[str, Any]]:
@@ -46,12 +51,30 @@ def alone(runs: list[dict[str, Any]], epochs: int) -> dict[int, tuple[float, flo
     }
 
 
-def kept(folder: Path, n: int, scheme: str, epochs: int) -> tuple[Any, Any] | None:
-    """(exits, images) whether a member is wrong, and its costs; None where it was not trained, or what it said was not kept."""
-    for file in folder.glob(f"*_c{C}_epochs{epochs}_*_n{n}_scheme{scheme}_seed0.npz"):
-        with np.load(file) as content:
-            return content["said"].argmax(axis=2) != content["y"], content["mult_adds"]
-    return None
+def take(folder: Path, epochs: int) -> None:
+    """Keep what the exits of trained members were wrong about, and their costs."""
+    found: dict[str, Any] = {}
+    if KEPT.exists():
+        with np.load(KEPT) as content:
+            found = dict(content)
+    for file in sorted(folder.glob(f"*_c{C}_epochs{epochs}_*.npz")):
+        job = json.loads(file.with_suffix(".json").read_text())["job"]
+        if job["seed"] == 0 and job.get("split", "test") == "test":
+            with np.load(file) as content:
+                wrong = content["said"].argmax(axis=2) != content["y"]
+                name = f"{job['scheme']}_{job['n']}_{epochs}"
+                found |= {f"{name}_wrong": np.packbits(wrong, axis=1), f"{name}_costs": content["mult_adds"]}
+    np.savez_compressed(KEPT, **found)
+
+
+def kept(n: int, scheme: str, epochs: int) -> tuple[Any, Any] | None:
+    """(exits, images) whether a member is wrong, and its costs; None where that is not kept."""
+    name = f"{scheme}_{n}_{epochs}"
+    with np.load(KEPT) as content:
+        if f"{name}_wrong" not in content:
+            return None
+        wrong = np.unpackbits(content[f"{name}_wrong"], axis=1, count=N_IMAGES).astype(bool)
+        return wrong, content[f"{name}_costs"]
 
 
 def curve(members: list[tuple[Any, Any]]) -> tuple[Any, Any]:
@@ -109,16 +132,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("runs", type=Path, help="the folder of trainings, with what their exits said")
+    parser.add_argument("--runs", type=Path, help="the folder of trainings, with what their exits said")
     parser.add_argument("--members", type=int, nargs="+", default=[7, 13])
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--plot", type=Path)
     given = parser.parse_args()
-    own = alone(runs_of(RESULTS / "network_schemes.json") + runs_of(given.runs), given.epochs)
+    trained = runs_of(RESULTS / "network_schemes.json")
+    if given.runs is not None:
+        take(given.runs, given.epochs)
+        trained += runs_of(given.runs)
+    own = alone(trained, given.epochs)
     print("OPT:", {n: error for n, (_, error) in own.items()})
     found: dict[str, Any] = {}
     for scheme in ("adaloss", "auto"):
-        members = [kept(given.runs, n, scheme, given.epochs) for n in given.members]
+        members = [kept(n, scheme, given.epochs) for n in given.members]
         there = [member for member in members if member is not None]
         if len(there) < len(members):
             print(f"{scheme}: not all of n = {given.members} were trained and kept")

@@ -1,6 +1,6 @@
 """The tables of chapter 4 of Hu (2019) from trainings on CIFAR-10: lists of jobs first, then the tables from their results.
 
-python benchmarks/network_tables.py --jobs table41 --epochs 60 > jobs.json
+python benchmarks/network_tables.py --jobs table41 --epochs 40 [--without results/network_schemes.json] > jobs.json
 python benchmarks/network_training.py --data DIR --out RUNS --jobs jobs.json --side-by-side 4
 python benchmarks/network_tables.py --runs RUNS [--plot FILE.png]
 """
@@ -65,6 +65,11 @@ def jobs_of(table: str, epochs: int, seeds: list[int]) -> list[dict[str, Any]]:
             for scheme in ("const", "adaloss", "auto")
         ]
     raise SystemExit(f"no table {table!r}; there are table41, ablation, eann and others")
+
+
+def training_of(job: dict[str, Any]) -> dict[str, Any]:
+    """What of a job decides how its network is trained."""
+    return {key: value for key, value in job.items() if not key.startswith("keep_")}
 
 
 def errors_at(run: dict[str, Any], shares: tuple[float, ...] = SHARES) -> list[float]:
@@ -213,11 +218,18 @@ def main() -> None:
     parser.add_argument("--jobs", help="print the jobs of a table: table41, ablation, eann or others")
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
+    parser.add_argument("--without", type=Path, help="a file with results: their jobs are left out")
     parser.add_argument("--runs", type=Path, help="a folder with results, or a file with a list of them")
     parser.add_argument("--plot", type=Path, help="where a picture of these results is drawn")
     given = parser.parse_args()
     if given.jobs:
-        print(json.dumps(jobs_of(given.jobs, given.epochs, given.seeds), indent=0))
+        wanted = jobs_of(given.jobs, given.epochs, given.seeds)
+        done = (
+            []
+            if given.without is None
+            else [training_of(r["job"]) for r in json.loads(given.without.read_text())]
+        )
+        print(json.dumps([job for job in wanted if training_of(job) not in done], indent=0))
     if given.runs:
         files = [given.runs] if given.runs.is_file() else sorted(given.runs.glob("*.json"))
         runs: list[dict[str, Any]] = []
