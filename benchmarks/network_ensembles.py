@@ -4,8 +4,8 @@
     python benchmarks/network_training.py --data DIR --out RUNS --jobs jobs.json --side-by-side 6
     python benchmarks/network_ensembles.py --runs RUNS [--members 7 13] [--plot FILE.png]
 
-Which exits of each member were wrong about which test images is taken from RUNS into results/network_wrong.npz, one bit each. Without
---runs the figures are made from what is kept there.
+Which exits of each member were wrong about which test images is taken from RUNS into results/network_wrong.npz, one bit each.
+Without --runs the figures are made from what is kept there.
 
 Which outputs are adopted is decided on one half of the test images and judged on the other, then the other way round; errors are
 means of both. OPT is told at any cost by a line between the networks that were trained, over the logarithm of cost. The bar: at
