@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +12,21 @@ from anytime.boosting.objective import MeanLoss
 from anytime.losses import LINKS
 from anytime.plan import Array
 
-__all__ = ["chosen", "row_losses"]
+__all__ = ["Decision", "decided", "row_losses"]
 
 Rows = NDArray[np.intp]
 
-_STEP = 0.1  # of the shares that are tried in a blend
+_STEPS = 10  # in which the shares of a blend are tried
 _MOST = 3  # kinds in a blend
-_SIMPLE = ("linear", "trees", "forest", "products", "network")  # from simple to not
-_FEW = 1_000  # rows below which the simplest of those that are about as good is taken
+_SIMPLEST_FIRST = ("linear", "trees", "forest", "products", "network")
+
+
+class Decision(NamedTuple):
+    """What answers for a set."""
+
+    shares: dict[str, float]  # of the kinds
+    loss: float  # mean, on rows that have neither been learned from nor decided on
+    loss_of_trees: float  # of trees alone on the same rows
 
 
 def row_losses(objective: MeanLoss, scores: Array, rows: Rows) -> Array:
@@ -32,33 +40,82 @@ def row_losses(objective: MeanLoss, scores: Array, rows: Rows) -> Array:
     return np.asarray(squares + 1.0 - 2.0 * probabilities[np.arange(truth.size), truth])
 
 
-def chosen(objective: MeanLoss, scores: Mapping[str, Array], rows: Rows) -> tuple[dict[str, float], float]:
-    """Shares of the kinds that answer best, and by how much less their mean loss is than that of trees alone.
+def decided(
+    objective: MeanLoss, scores: Mapping[str, Array], rows: Rows, half: NDArray[np.bool_], *, few: bool
+) -> Decision:
+    """Shares of the kinds that answer best.
 
-    A blend has to be better than the best kind by more than a standard error of the difference. Where rows are few, a simpler
-    kind is taken instead of the best where it is within a standard error of it.
+    What is told of their loss is measured across: each half of the rows judges what the other has decided. Kinds other than trees
+    are taken only if they are better there; where rows are few, linear models also if they are about as good.
 
     Parameters
     ----------
     scores : mapping from str to (m, K)
         Of rows that have not been learned from, by kind; "trees" among them.
     rows : (m,) int
+    half : (m,) bool
+        Which half each row is in.
+    few : bool
+        Whether the simplest kind is to be taken of those that are about as good as the best.
     """
     weight = objective.shares(rows)
     losses = {kind: row_losses(objective, said, rows) for kind, said in scores.items()}
-    mean = {kind: float(weight @ loss) for kind, loss in losses.items()}
-    ranked = sorted(mean, key=lambda kind: (mean[kind], _SIMPLE.index(kind)))
+    of_trees = losses["trees"]
+    shares = _best_shares(objective, scores, losses, rows, few)
+    if set(shares) != {"trees"}:
+        across = np.empty(rows.size)
+        for judging in (half, ~half):
+            decides = ~judging
+            others = _best_shares(
+                objective,
+                {kind: said[decides] for kind, said in scores.items()},
+                {kind: loss[decides] for kind, loss in losses.items()},
+                rows[decides],
+                few,
+            )
+            blended = _blended([scores[kind][judging] for kind in others], list(others.values()))
+            across[judging] = row_losses(objective, blended, rows[judging])
+        if weight @ across < weight @ of_trees or (few and set(shares) == {"linear"}):
+            return Decision(shares, float(weight @ across), float(weight @ of_trees))
+    return Decision({"trees": 1.0}, float(weight @ of_trees), float(weight @ of_trees))
+
+
+def _best_shares(
+    objective: MeanLoss, scores: Mapping[str, Array], losses: Mapping[str, Array], rows: Rows, few: bool
+) -> dict[str, float]:
+    """One kind, or a blend that is better than it by more than a standard error of the difference."""
+    weight = objective.shares(rows)
+    ranked = sorted(losses, key=lambda kind: (float(weight @ losses[kind]), _SIMPLEST_FIRST.index(kind)))
     best = ranked[0]
-    if rows.size < _FEW:
+    if few:
         level = [kind for kind in ranked if not _clearly_less(losses[best], losses[kind], weight)]
-        best = min(level, key=_SIMPLE.index)
-    shares, loss = {best: 1.0}, losses[best]
-    blended = ranked[:_MOST] if best in ranked[:_MOST] else [best, *ranked[: _MOST - 1]]
-    candidate = _blended(objective, [scores[kind] for kind in blended], rows, weight)
-    if candidate is not None and _clearly_less(candidate[1], loss, weight):
-        parts, loss = candidate
-        shares = {kind: share for kind, share in zip(blended, parts, strict=True) if share > 0}
-    return shares, mean["trees"] - float(weight @ loss)
+        best = min(level, key=_SIMPLEST_FIRST.index)
+    kinds = list(dict.fromkeys([best, *ranked]))[:_MOST]
+    least, parts = losses[best], [1.0, *[0.0] * (len(kinds) - 1)]
+    said = [scores[kind] for kind in kinds]
+    for steps in _simplex(len(kinds)):
+        loss = row_losses(objective, _blended(said, steps), rows)
+        if weight @ loss < weight @ least:
+            least, parts = loss, steps
+    if not _clearly_less(least, losses[best], weight):
+        return {best: 1.0}
+    return {kind: part for kind, part in zip(kinds, parts, strict=True) if part > 0}
+
+
+def _simplex(n_kinds: int) -> list[list[float]]:
+    """Shares that sum to 1, in steps of a tenth, of which at least two are positive."""
+    whole = [[step] for step in range(_STEPS + 1)]
+    for _ in range(n_kinds - 2):
+        whole = [[*steps, step] for steps in whole for step in range(_STEPS + 1 - sum(steps))]
+    ends = [[*steps, _STEPS - sum(steps)] for steps in whole] if n_kinds > 1 else []
+    return [[step / _STEPS for step in steps] for steps in ends if max(steps) < _STEPS]
+
+
+def _blended(scores: Sequence[Array], shares: Sequence[float]) -> Array:
+    total = np.zeros_like(scores[0])
+    for said, share in zip(scores, shares, strict=True):
+        total += share * said
+    return total
 
 
 def _clearly_less(loss: Array, other: Array, weight: Array) -> bool:
@@ -66,25 +123,3 @@ def _clearly_less(loss: Array, other: Array, weight: Array) -> bool:
     difference = other - loss
     mean = float(weight @ difference)
     return mean > float(np.sqrt(weight**2 @ (difference - mean) ** 2))
-
-
-def _blended(
-    objective: MeanLoss, scores: Sequence[Array], rows: Rows, weight: Array
-) -> tuple[Sequence[float], Array] | None:
-    """Of all shares in steps of a tenth those of least mean loss, and that of each row."""
-    if len(scores) < 2:
-        return None
-    n = round(1 / _STEP)
-    steps = [
-        (i, j, n - i - j) if len(scores) > 2 else (i, n - i)
-        for i in range(n + 1)
-        for j in (range(n - i + 1) if len(scores) > 2 else (0,))
-    ]
-    best: tuple[Sequence[float], Array] | None = None
-    for step in steps:
-        shares = [part / n for part in step]
-        said = np.einsum("s,snk->nk", shares, np.array(scores))
-        loss = row_losses(objective, said, rows)
-        if best is None or weight @ loss < weight @ best[1]:
-            best = shares, loss
-    return best

@@ -27,14 +27,16 @@ class Inputs(NamedTuple):
     pairs: NDArray[np.int32]  # (p, 2): places among the m
 
     @classmethod
-    def of(cls, X: Array, columns: Sequence[int], categories: Mapping[int, int], products: bool) -> Inputs:
-        """Inputs that say all of some columns; ``categories``: how many each categorical one has."""
+    def of(
+        cls, X: Array, columns: Sequence[int], categories: Mapping[int, Sequence[int]], products: bool
+    ) -> Inputs:
+        """Inputs that say all of some columns; ``categories``: which codes of each categorical one."""
         made: list[tuple[int, int, float, float]] = []
         for column in columns:
             x = X[:, column]
             missing = np.isnan(x)
             if column in categories:
-                made += [(column, CATEGORY, float(code), 1.0) for code in range(categories[column])]
+                made += [(column, CATEGORY, float(code), 1.0) for code in categories[column]]
             elif not missing.all():
                 spread = float(np.nanstd(x))
                 made.append((column, VALUE, float(np.nanmean(x)), spread if spread > 0 else 1.0))
@@ -117,10 +119,6 @@ class DenseBlock(Block):
 
     def head(self, n_stages: int) -> DenseBlock:
         return self
-
-    def scaled(self, by: float) -> DenseBlock:
-        *before, (weights, bias) = self.layers
-        return DenseBlock(self.inputs, [*before, (weights * by, bias * by)])
 
     def state(self) -> State:
         arrays: dict[str, NDArray[Any]] = {

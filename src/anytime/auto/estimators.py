@@ -12,16 +12,14 @@ from sklearn.utils._param_validation import StrOptions
 from anytime.auto.blend_block import BlendBlock, LogProbabilityBlock
 from anytime.auto.dense_block import DenseBlock
 from anytime.auto.improving import Improvement
-from anytime.auto.kinds import KINDS, Boosted, is_for
+from anytime.auto.kinds import KINDS
 from anytime.blocks import Block
 from anytime.boosting.boosted import BoostedModel, Training
 from anytime.boosting.speedboost import SpeedBoostClassifier, SpeedBoostRegressor
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.parameters import shared, store, without
-from anytime.plan import Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.clock import Clock, inner_fit
-from anytime.trees.growing import TreeGrower
 
 _TREES_SHARE = 0.6  # of a time budget
 
@@ -76,29 +74,30 @@ class _Auto(BoostedModel):
         for kind in kinds:
             if kind not in KINDS:
                 raise ValueError(f"kinds names {kind!r}; there are {', '.join(KINDS)}, and trees always")
-        booster = SpeedBoostClassifier if isinstance(self, ClassifierFace) else SpeedBoostRegressor
-        trees = booster(max_stages=self.max_stages, time_budget=self.time_budget, n_jobs=self.n_jobs)
+        kind_of_trees = SpeedBoostClassifier if isinstance(self, ClassifierFace) else SpeedBoostRegressor
+        trees = kind_of_trees(max_stages=self.max_stages, time_budget=self.time_budget, n_jobs=self.n_jobs)
         clock = training.clock
         seconds = _TREES_SHARE * (clock.seconds - clock.elapsed)
         inner = Clock(seconds if np.isfinite(seconds) else None, clock.verbose)
-        try:
-            with inner_fit():
-                trees._learn(replace(training, clock=inner))
-            self.plan_: Plan = trees.plan_
-            if is_for(training):
-                grower = TreeGrower(
-                    max_leaf_nodes=trees.max_leaf_nodes,
-                    min_samples_leaf=trees._least_rows(training),
-                    l2_regularization=trees.l2_regularization,
-                    n_threads=self._threads(),
-                )
-                boosted = Boosted(training, grower, trees.learning_rate)
-                self.plan_ = Improvement(training, trees.plan_, boosted, kinds, self._threads()).improved()
-        except KeyboardInterrupt:
-            if not hasattr(trees, "plan_"):
-                raise
-            self.plan_ = trees.plan_
-            warnings.warn("interrupted: the model has boosted trees only", stacklevel=4)
+        with warnings.catch_warnings(record=True) as of_trees:
+            warnings.simplefilter("always")
+            try:
+                with inner_fit():
+                    trees._learn(replace(training, clock=inner))
+            except KeyboardInterrupt:
+                if not hasattr(trees, "plan_"):
+                    raise
+                kinds = ()
+        improvement = Improvement(training, trees.plan_, trees._booster, kinds, self._threads())
+        self.plan_ = improvement.improved()
+        if improvement.interrupted or (not kinds and self.kinds):
+            warnings.warn("interrupted: kinds that were not tried by then are missing", stacklevel=4)
+        elif self.time_budget is not None and (improvement.out_of_time or of_trees):
+            warnings.warn(
+                f"time_budget={self.time_budget:g} was too short to try all kinds of models on all sets: more time may give "
+                "a better model",
+                stacklevel=4,
+            )
 
 
 def _family(block: Block) -> dict[str, float]:

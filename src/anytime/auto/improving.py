@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anytime.auto.blend_block import BlendBlock
-from anytime.auto.choosing import chosen
+from anytime.auto.choosing import Decision, decided, row_losses
 from anytime.auto.kinds import Boosted, ExtraRandom, Kind, Linear
 from anytime.auto.masked_network import MaskedNetwork
 from anytime.blocks import Block
 from anytime.boosting.boosted import Training
+from anytime.boosting.renewal import Booster
+from anytime.losses import LINKS
 from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
 
@@ -23,20 +25,24 @@ Rows = NDArray[np.intp]
 _ANCHORS = 6  # sets on which all kinds are tried; others try what the nearest of these have taken
 _STRENGTHS = (0.02, 0.2, 2.0)  # of linear models
 _FOLDS = ((1_000, 5), (2_000, 3))  # below so many rows, all take their turn in being held out
-_LAST = 0.95  # of the time, when nothing more is begun
+_FEW = 1_000  # rows below which the simplest of the kinds that are about as good is taken
+_LAST = 0.95  # of the time, when everything has to be done
+_TENTH, _LEAST = 10, 200  # a kind is timed on a tenth of the rows, but on so many at least
+_NETWORK_SHARE = 0.3  # of the time that is left, for all trainings of the network
 
 
 @dataclass
-class _Set:
+class OwnedSet:
     """What is owned at one stage of the chain or at one branch, and what answers there."""
 
     groups: NDArray[np.bool_]  # (G,)
     columns: NDArray[np.bool_]  # (d,)
-    block: TreeBlock
+    trees: TreeBlock
     cost: float
-    shares: dict[str, float] | None = None  # None: trees, and nothing else was tried
-    gain: float = 0.0  # in quality
-    better: Block | None = None
+    told_quality: float  # of the trees, by who has boosted them
+    decision: Decision | None = None  # None: no other kind was tried
+    variant: dict[str, int] = field(default_factory=dict)  # the best of each kind
+    block: Block | None = None  # what answers instead of the trees
 
 
 class Improvement:
@@ -47,143 +53,224 @@ class Improvement:
     training : Training
     plan : Plan
         Stages of boosted trees that replace each other, perhaps with branches.
-    boosted : Boosted
-        How such trees are grown again on fewer rows.
+    booster : Booster
+        How these trees were boosted.
     kinds : collection of str
         Which others to try.
     n_jobs : int
+
+    Attributes
+    ----------
+    interrupted : bool
+        Whether Ctrl-C has ended it.
+    out_of_time : bool
+        Whether some kind was not tried because time was short.
     """
 
     def __init__(
-        self, training: Training, plan: Plan, boosted: Boosted, kinds: Collection[str], n_jobs: int
+        self, training: Training, plan: Plan, booster: Booster, kinds: Collection[str], n_jobs: int
     ) -> None:
-        self.training, self.plan, self.boosted = training, plan, boosted
-        n = len(training.table)
-        n_folds = next((folds for rows, folds in _FOLDS if n < rows), 0)
-        self.splits = [(training.train, training.held)]
-        if n_folds or not training.held.size:
-            self.splits = training.folds(n_folds or _FOLDS[-1][1])
-        self.chain = [self._set(plan, stage) for stage in range(plan.n_stages)]
-        self.branches = [self._set(branch, branch.n_stages - 1) for branch in plan.branches]
+        self.training, self.plan, self.booster = training, plan, booster
+        self.interrupted = self.out_of_time = False
+        self.splits = list(self._splits())
+        self.judged = np.concatenate([judge for _, judge in self.splits])
+        self.half = training.random.uniform(size=self.judged.size) < 0.5
+        self.chain = [self._owned(plan, stage) for stage in range(plan.n_stages)]
+        self.branches = [self._owned(branch, branch.n_stages - 1) for branch in plan.branches]
         seed = int(training.random.randint(2**31 - 1))
-        linear = [Linear(training, strength, False) for strength in _STRENGTHS]
-        products = [Linear(training, strength, True) for strength in _STRENGTHS[:2]]
-        masks = [one.groups for one in (*self.chain, *self.branches)]
+        sets = [one.groups for one in (*self.chain, *self.branches)]
+        self._network = MaskedNetwork(training, sets, seed)
         variants: dict[str, Sequence[Kind]] = {
-            "linear": linear,
-            "products": products,
+            "linear": [Linear(training, strength, products=False) for strength in _STRENGTHS],
+            "products": [Linear(training, strength, products=True) for strength in _STRENGTHS[:2]],
             "forest": [ExtraRandom(training, seed, n_jobs)],
-            "network": [MaskedNetwork(training, masks, linear[0].levels, seed)],
+            "network": [self._network],
         }
         self.variants = {kind: variants[kind] for kind in variants if kind in kinds}
-        self._variant: dict[tuple[int, str], int] = {}
-        self._longest = 0.0  # seconds that one set has taken
+        self._seconds: dict[str, float] = {}  # that one fit of each kind has taken at most
 
-    def _set(self, plan: Plan, stage: int) -> _Set:
+    def _splits(self) -> Iterator[tuple[Rows, Rows]]:
+        """Rows to learn from and rows to judge on; rows of classes rarer than the folds are always learned from."""
+        training = self.training
+        n = len(training.table)
+        n_folds = next((folds for rows, folds in _FOLDS if n < rows), 0)
+        if not n_folds and training.held.size:
+            yield training.train, training.held
+            return
+        n_folds = n_folds or _FOLDS[-1][1]
+        classifies = LINKS[training.loss.link].classifies
+        stratum = (
+            np.asarray(training.objective.y, dtype=np.intp) if classifies else np.zeros(n, dtype=np.intp)
+        )
+        fold = np.full(n, -1)
+        for label in np.unique(stratum):
+            members = training.random.permutation(np.flatnonzero(stratum == label))
+            if members.size >= n_folds:
+                fold[members] = np.arange(members.size) % n_folds
+        for k in range(n_folds):
+            if (fold == k).any():
+                yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+
+    def _owned(self, plan: Plan, stage: int) -> OwnedSet:
+        assert plan.quality is not None
         groups = np.zeros(plan.costs.n_groups, dtype=bool)
         groups[plan.purchases.order[: plan.purchases.groups[stage + 1]]] = True
         block = plan.blocks[plan.locate(stage)[0]]
         assert isinstance(block, TreeBlock)
-        return _Set(groups, groups[plan.costs.column_group], block, float(plan.stage_costs[stage]))
+        cost, quality = float(plan.stage_costs[stage]), float(plan.quality[stage + 1])
+        return OwnedSet(groups, groups[plan.costs.column_group], block, cost, quality)
+
+    # ------------------------------------------------------------------ what is tried where
 
     def improved(self) -> Plan:
         """The plan with what was found, as far as time allowed."""
-        clock = self.training.clock
-        if not self.chain:
+        if not self.chain or not self.variants or not self.judged.size:
             return self.plan
+        try:
+            self._try_all()
+        except KeyboardInterrupt:
+            self.interrupted = True
+        return self._plan()
+
+    def _try_all(self) -> None:
         anchors = np.unique(np.linspace(0, len(self.chain) - 1, _ANCHORS).round().astype(int))
         # everything first, then the cheapest: what most budgets ask for is settled however short the time is
         for at in (anchors[-1], *anchors[:-1]):
             self._try(self.chain[at], list(self.variants))
         costs = np.array([self.chain[at].cost for at in anchors])
         for one in (*self.chain, *self.branches):
-            if one.shares is None and any(self.chain[at].shares is not None for at in anchors):
+            if one.decision is None:
                 above = int(np.searchsorted(costs, one.cost))
                 near = [self.chain[anchors[k]] for k in (above - 1, above) if 0 <= k < anchors.size]
-                kinds = {kind for other in near for kind in other.shares or ()} - {"trees"}
-                if kinds:
-                    self._try(one, sorted(kinds))
-        clock.tell("kinds of models: " + ", ".join(sorted({k for s in self.chain for k in s.shares or ()})))
-        return self._plan()
+                taken = {kind for other in near if other.decision for kind in other.decision.shares}
+                if taken - {"trees"}:
+                    self._try(one, sorted(taken - {"trees"}))
 
-    def _try(self, one: _Set, kinds: Sequence[str]) -> None:
-        clock = self.training.clock
-        if not one.columns.any() or clock.elapsed + 2 * self._longest > _LAST * clock.seconds:
+    def _try(self, one: OwnedSet, kinds: Sequence[str]) -> None:
+        """Let kinds that there is time for compete on a set."""
+        objective, few = self.training.objective, len(self.training.table) < _FEW
+        if not one.columns.any():
             return
-        began = time.monotonic()
-        scores, rows = self._held_out(one, kinds)
-        one.shares, one.gain = chosen(self.training.objective, scores, rows)
-        if one.gain <= 0:
-            one.shares, one.gain = {"trees": 1.0}, 0.0
-        one.better = self._final(one)
-        self._longest = max(self._longest, time.monotonic() - began)
-
-    def _held_out(self, one: _Set, kinds: Sequence[str]) -> tuple[dict[str, Array], Rows]:
-        """What kinds, each the best of its variants, say of rows that they have not learned from; those which can."""
-        X, objective = self.training.table.X, self.training.objective
-        rows = np.concatenate([judge for _, judge in self.splits])
-        trees = self.boosted.like(one.block)
-        tried: dict[str, list[Kind]] = {
-            "trees": [trees],
-            **{kind: list(self.variants[kind]) for kind in kinds},
-        }
         scores: dict[str, Array] = {}
-        for kind, variants in tried.items():
-            best = np.inf
+        for kind in ("trees", *kinds):
+            variants: Sequence[Kind] = self.variants.get(kind, ())
+            if kind == "trees":
+                variants = [Boosted(self.training, self.booster, one.trees)]
+            if not self._has_time(kind, variants, one):
+                self.out_of_time = True
+                continue
+            least = np.inf
             for number, variant in enumerate(variants):
-                blocks = [variant.fit(one.columns, learned) for learned, _ in self.splits]
-                if any(block is None for block in blocks):
-                    continue
-                said = np.concatenate(
-                    [
-                        block.outputs(0, np.ascontiguousarray(X[judge]))
-                        for block, (_, judge) in zip(blocks, self.splits, strict=True)
-                        if block is not None
-                    ]
-                )
-                loss = objective.value_of(said, rows)
-                if loss < best:
-                    best, scores[kind] = loss, said
-                    self._variant[id(one), kind] = number
-        return scores, rows
+                said = self._held_out(kind, variant, one)
+                if said is not None:
+                    loss = float(objective.shares(self.judged) @ row_losses(objective, said, self.judged))
+                    if loss < least:
+                        least, scores[kind], one.variant[kind] = loss, said, number
+        if "trees" not in scores or len(scores) < 2:
+            return
+        decision = decided(objective, scores, self.judged, self.half, few=few)
+        one.block = self._final(one, decision.shares)
+        if one.block is None:
+            decision = decision._replace(shares={"trees": 1.0}, loss=decision.loss_of_trees)
+        one.decision = decision
+        shown = ", ".join(f"{share:.0%} {kind}" for kind, share in decision.shares.items())
+        self.training.clock.tell(f"{shown} at cost {one.cost:g}, held-out {decision.loss:.5g}")
 
-    def _final(self, one: _Set) -> Block | None:
+    def _has_time(self, kind: str, variants: Sequence[Kind], one: OwnedSet) -> bool:
+        """Whether there is time to fit a kind on all splits and on all rows; a first time it is tried on a tenth of the rows."""
+        clock = self.training.clock
+        if not np.isfinite(clock.seconds):
+            return True
+        left = _LAST * clock.seconds - clock.elapsed
+        if kind == "network":
+            self._network.seconds = _NETWORK_SHARE * max(left, 0.0) / (len(self.splits) + 1)
+            return left > 0
+        if kind not in self._seconds and variants:
+            n = len(self.training.table)
+            few = self.training.random.permutation(n)[: max(n // _TENTH, _LEAST)]
+            began = time.monotonic()
+            variants[0].fit(one.columns, np.sort(few))
+            self._seconds[kind] = (time.monotonic() - began) * n / min(few.size, n)
+        fits = len(self.splits) * len(variants) + 1
+        return fits * self._seconds.get(kind, 0.0) < _LAST * clock.seconds - clock.elapsed
+
+    def _held_out(self, kind: str, variant: Kind, one: OwnedSet) -> Array | None:
+        """(m, K) what a variant says of rows that it has not learned from; None where it cannot learn."""
+        X, said = self.training.table.X, []
+        for learned, judge in self.splits:
+            began = time.monotonic()
+            block = variant.fit(one.columns, learned)
+            self._seconds[kind] = max(self._seconds.get(kind, 0.0), time.monotonic() - began)
+            if block is None:
+                return None
+            said.append(block.outputs(0, np.ascontiguousarray(X[judge])))
+        return np.concatenate(said)
+
+    def _final(self, one: OwnedSet, shares: dict[str, float]) -> Block | None:
         """What answers at a set, learned from all rows; None: the trees that are there."""
-        shares = one.shares or {"trees": 1.0}
         if set(shares) == {"trees"}:
             return None
         parts: list[Block] = []
         for kind in shares:
-            if kind == "trees":
-                parts.append(one.block)
-                continue
-            block = self.variants[kind][self._variant[id(one), kind]].fit(one.columns, None)
+            block: Block | None = one.trees
+            if kind != "trees":
+                block = self.variants[kind][one.variant[kind]].fit(one.columns, None)
             if block is None:
-                one.shares, one.gain = {"trees": 1.0}, 0.0
                 return None
             parts.append(block)
         return parts[0] if len(parts) == 1 else BlendBlock(parts, list(shares.values()))
 
+    # ------------------------------------------------------------------ the plan
+
     def _plan(self) -> Plan:
+        """Stages that are worse on held-out rows than a cheaper one are left out, but the last: who buys all gets a new model."""
         plan = self.plan
         assert plan.quality is not None
-        quality = plan.quality + np.array([0.0, *(one.gain for one in self.chain)])
-        quality = np.maximum.accumulate(quality)
-        branches = [
-            replace(
-                branch,
-                blocks=[one.better or one.block],
-                quality=np.array(
-                    [quality[0], min(branch.quality[-1] + one.gain, np.nextafter(quality[-1], -np.inf))]
-                ),
-            )
-            for branch, one in zip(plan.branches, self.branches, strict=True)
-            if branch.quality is not None
-        ]
-        blocks = [one.better or one.block for one in self.chain]
-        # a kind may read groups that trees did not, so that stages may cost more: in the order of what they read
-        made = replace(plan, blocks=blocks, quality=quality, branches=branches)
+        before, quality = float(plan.quality[0]), self._qualities(self.chain)
+        if any(one.decision is not None for one in self.chain):
+            before = -self._loss_of_constant()
+        best = np.maximum.accumulate(np.concatenate([[before], quality]))
+        kept = [k for k in range(len(self.chain)) if quality[k] > best[k] or k == len(self.chain) - 1]
+        last = best[-1]
+        branches = []
+        for branch, one, own in zip(
+            plan.branches, self.branches, self._qualities(self.branches), strict=True
+        ):
+            # the end of the chain answers whoever can pay for it, so nothing may seem better
+            told = np.array([before, min(own, np.nextafter(last, -np.inf))])
+            branches.append(replace(branch, blocks=[one.block or one.trees], quality=told))
+        made = replace(
+            plan,
+            blocks=[self.chain[k].block or self.chain[k].trees for k in kept],
+            replaces=np.ones(len(kept), dtype=bool),
+            quality=np.concatenate([[before], best[1:][kept]]),
+            branches=branches,
+        )
         if not branches:
             return made
         used = np.unique(made.choices[1].branch)
         return replace(made, branches=[branches[number] for number in used if number >= 0])
+
+    def _loss_of_constant(self) -> float:
+        objective = self.training.objective
+        constant = np.tile(self.training.base, (self.judged.size, 1))
+        return float(objective.shares(self.judged) @ row_losses(objective, constant, self.judged))
+
+    def _qualities(self, sets: Sequence[OwnedSet]) -> Array:
+        """(s,) minus the measured loss; of sets on which nothing was tried, what was told of their trees, moved to that scale.
+
+        Trees were judged when they were boosted, and here again on other rows. The difference is known of the sets that were
+        tried, and interpolated between them over the logarithm of cost.
+        """
+        tried = sorted((one for one in self.chain if one.decision is not None), key=lambda one: one.cost)
+        out = np.array([one.told_quality for one in sets])
+        if not tried:
+            return out
+        at = np.log([max(one.cost, 1e-300) for one in tried])
+        shift = [-one.decision.loss_of_trees - one.told_quality for one in tried if one.decision is not None]
+        for k, one in enumerate(sets):
+            if one.decision is not None:
+                out[k] = -one.decision.loss
+            else:
+                out[k] += np.interp(np.log(max(one.cost, 1e-300)), at, shift)
+        return out

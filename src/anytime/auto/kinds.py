@@ -6,6 +6,7 @@ columns say a little each; a network where columns work together smoothly.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,20 +18,22 @@ from anytime.auto.blend_block import LogProbabilityBlock
 from anytime.auto.dense_block import DenseBlock, Inputs
 from anytime.blocks import Block
 from anytime.boosting.boosted import Training
+from anytime.boosting.renewal import Booster
 from anytime.boosting.rounds import GradientRounds
 from anytime.losses import LINKS
+from anytime.plan import Array
 from anytime.trees.block import TreeBlock
-from anytime.trees.growing import TreeGrower
 from anytime.trees.importers import import_trees
 from anytime.trees.ladder import add_base, as_replacing_stage
 
-__all__ = ["KINDS", "Boosted", "ExtraRandom", "Kind", "Linear", "is_for"]
+__all__ = ["KINDS", "Boosted", "ExtraRandom", "Kind", "Linear", "can_learn", "frequent_codes", "learned_from"]
 
 KINDS = ("linear", "products", "forest", "network")  # besides boosted trees
 
 Rows = NDArray[np.intp]
 
-_MOST_LEVELS = 32  # of a categorical column that become inputs; the rarest others count as none of them
+_MOST_LEVELS = 32  # of a categorical column that become inputs; the rarer ones count as none of them
+_LARGEST = 1e30  # numbers beyond which only trees are safe
 _MOST_MULTIPLIED = 20  # columns up to which a linear model has squares and products too
 _FOREST_TREES = 100
 _FOREST_ROWS = 2_000  # above these a leaf has two rows, and so on: a forest grows with its rows
@@ -45,48 +48,64 @@ class Kind(Protocol):
         """One stage learned from ``rows`` (None: all); None where these columns do not suit it."""
 
 
-def is_for(training: Training) -> bool:
-    """Whether other kinds than trees know the loss: they do classes by cross-entropy, and squares."""
-    return training.loss.name in ("logistic", "multinomial", "squared")
+def frequent_codes(training: Training) -> dict[int, list[int]]:
+    """Codes of each categorical column that become inputs: the most frequent."""
+    codes = {}
+    for column in training.table.categorical:
+        x = training.table.X[:, column]
+        found, counts = np.unique(x[~np.isnan(x)], return_counts=True)
+        codes[column] = sorted(found[np.argsort(-counts, kind="stable")[:_MOST_LEVELS]].astype(int).tolist())
+    return codes
+
+
+def learned_from(training: Training, rows: Rows | None) -> tuple[Array, NDArray[Any], Array | None]:
+    """Columns, targets and weights (None: all 1) of some rows, or of all."""
+    which: Any = slice(None) if rows is None else rows
+    weight = training.objective.given_weight
+    return training.table.X[which], training.objective.y[which], None if weight is None else weight[which]
+
+
+def can_learn(training: Training, X: Array, y: NDArray[Any]) -> bool:
+    """Whether other kinds than trees can learn from rows: numbers of a sane size, and a row of every class."""
+    if not X.size or np.nanmax(np.abs(X), initial=0.0) > _LARGEST:
+        return False
+    classifies = LINKS[training.loss.link].classifies
+    return not classifies or np.unique(y).size == max(training.base.size, 2)
 
 
 class Boosted:
-    """Trees as many as SpeedBoost has found right for the set."""
+    """Trees as SpeedBoost has boosted them, on fewer rows."""
 
     name = "trees"
 
-    def __init__(self, training: Training, grower: TreeGrower, learning_rate: float) -> None:
-        self.training, self.grower, self.learning_rate = training, grower, learning_rate
-        self.n_estimators, self.shared = 0, False
-
-    def like(self, block: TreeBlock) -> Boosted:
-        """As many rounds, of such trees, as those of a block."""
-        arrays = block.forest.arrays()
-        n_trees, n_outputs = arrays["tree_start"].size - 1, block.width
-        self.shared = n_outputs > 1 and arrays["value"].shape[1] == n_outputs
-        self.n_estimators = n_trees if self.shared else n_trees // n_outputs
-        return self
+    def __init__(self, training: Training, booster: Booster, like: TreeBlock) -> None:
+        arrays = like.forest.arrays()
+        n_trees, n_outputs = arrays["tree_start"].size - 1, like.width
+        shared = n_outputs > 1 and arrays["value"].shape[1] == n_outputs
+        n_rounds = n_trees if shared else n_trees // n_outputs
+        self.training = training
+        self.booster = replace(booster, n_estimators=n_rounds, shared=shared)
 
     def fit(self, columns: NDArray[np.bool_], rows: Rows | None) -> Block | None:
-        training = self.training
+        training, booster = self.training, self.booster
         boosting = GradientRounds(
             training.table.binned,
             training.objective,
-            self.grower,
+            booster.grower,
             training.base,
-            learning_rate=self.learning_rate,
+            learning_rate=booster.learning_rate,
             rows=rows,
             columns=columns,
-            shared=self.shared,
+            shared=booster.shared,
+            column_share=booster.column_share,
         )
-        boosting.run(self.n_estimators)
+        boosting.run(booster.n_estimators)
         if not boosting.rounds:
             return None
         trees = boosting.trees(one_stage=True)
         value = trees.value.copy()
         add_base(trees, value, training.base)
-        fields: dict[str, Any] = {**trees.asdict(), "value": value}
-        return TreeBlock(type(trees)(**fields))
+        return TreeBlock(replace(trees, value=value))
 
 
 class Linear:
@@ -95,31 +114,23 @@ class Linear:
     def __init__(self, training: Training, strength: float, products: bool) -> None:
         self.training, self.strength, self.products = training, strength, products
         self.name = "products" if products else "linear"
-        X = training.table.X
-        self.levels = {
-            column: int(np.nanmax(X[:, column], initial=0.0)) + 1 for column in training.table.categorical
-        }
-        self.levels = {column: min(n, _MOST_LEVELS) for column, n in self.levels.items()}
+        self.codes = frequent_codes(training)
 
     def fit(self, columns: NDArray[np.bool_], rows: Rows | None) -> Block | None:
-        training = self.training
-        X = training.table.X if rows is None else training.table.X[rows]
-        read = np.flatnonzero(columns).tolist()
-        if self.products and (len(read) > _MOST_MULTIPLIED or not set(read).isdisjoint(self.levels)):
+        training, read = self.training, np.flatnonzero(columns).tolist()
+        X, y, weight = learned_from(training, rows)
+        if self.products and (len(read) > _MOST_MULTIPLIED or not set(read).isdisjoint(self.codes)):
             return None
-        inputs = Inputs.of(X, read, self.levels, self.products)
+        if not can_learn(training, X[:, read], y):
+            return None
+        inputs = Inputs.of(X, read, self.codes, self.products)
         if not inputs.size:
             return None
-        y = training.objective.y if rows is None else training.objective.y[rows]
-        given = training.objective.given_weight
-        weight = None if given is None else (given if rows is None else given[rows])
-        Z, n_outputs = inputs.matrix(X), training.base.size
+        Z = inputs.matrix(X)
         if not LINKS[training.loss.link].classifies:
             ridge = Ridge(alpha=1.0 / self.strength).fit(Z, y, sample_weight=weight)
             coefficients = np.atleast_2d(ridge.coef_).T
             return DenseBlock(inputs, [(coefficients, np.atleast_1d(ridge.intercept_))])
-        if np.unique(y).size < max(n_outputs, 2):
-            return None  # a class is not among these rows
         model = LogisticRegression(C=self.strength, max_iter=200, tol=1e-3).fit(Z, y, sample_weight=weight)
         return DenseBlock(inputs, [(model.coef_.T, model.intercept_)])
 
@@ -133,15 +144,11 @@ class ExtraRandom:
         self.training, self.seed, self.n_jobs = training, seed, n_jobs
 
     def fit(self, columns: NDArray[np.bool_], rows: Rows | None) -> Block | None:
-        training = self.training
-        X = training.table.X if rows is None else training.table.X[rows]
-        y = training.objective.y if rows is None else training.objective.y[rows]
-        given = training.objective.given_weight
-        weight = None if given is None else (given if rows is None else given[rows])
-        read, classifies = np.flatnonzero(columns), LINKS[training.loss.link].classifies
-        n_classes = max(training.base.size, 2)
-        if not read.size or (classifies and np.unique(y).size < n_classes):
+        training, read = self.training, np.flatnonzero(columns)
+        X, y, weight = learned_from(training, rows)
+        if not can_learn(training, X[:, read], y):
             return None
+        classifies = LINKS[training.loss.link].classifies
         forest = (ExtraTreesClassifier if classifies else ExtraTreesRegressor)(
             n_estimators=_FOREST_TREES,
             min_samples_leaf=1 + len(X) // _FOREST_ROWS,
@@ -149,6 +156,5 @@ class ExtraRandom:
             random_state=self.seed,
             n_jobs=self.n_jobs,
         ).fit(X[:, read], y, sample_weight=weight)
-        trees = as_replacing_stage(import_trees(forest), read.tolist(), X.shape[1], None)
-        block = TreeBlock(trees)
+        block = TreeBlock(as_replacing_stage(import_trees(forest), read.tolist(), X.shape[1], None))
         return LogProbabilityBlock(block, training.base.size) if classifies else block

@@ -6,8 +6,9 @@ the first layer's bias, so that the stage reads the columns of its set and nothi
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from anytime.auto.dense_block import DenseBlock, Inputs
+from anytime.auto.kinds import can_learn, frequent_codes, learned_from
 from anytime.blocks import Block
 from anytime.boosting.boosted import Training
 from anytime.losses import LINKS
@@ -40,17 +42,19 @@ class MaskedNetwork:
     training : Training
     sets : sequence of (G,) bool
         Sets that will be asked for. Half of the masks in training are of these, half are drawn at random.
-    levels : mapping from int to int
-        Categorical columns, each with how many of its categories become inputs.
     seed : int
+
+    Attributes
+    ----------
+    seconds : float
+        That one training may take, at least the first look at held-out rows.
     """
 
     name = "network"
 
-    def __init__(
-        self, training: Training, sets: Sequence[NDArray[np.bool_]], levels: Mapping[int, int], seed: int
-    ) -> None:
-        self.training, self.sets, self.levels, self.seed = training, np.array(sets), levels, seed
+    def __init__(self, training: Training, sets: Sequence[NDArray[np.bool_]], seed: int) -> None:
+        self.training, self.sets, self.seed = training, np.array(sets), seed
+        self.codes, self.seconds = frequent_codes(training), np.inf
         self._trained: dict[bytes | None, tuple[Inputs, Layers] | None] = {}
 
     def fit(self, columns: NDArray[np.bool_], rows: Rows | None) -> Block | None:
@@ -71,15 +75,13 @@ class MaskedNetwork:
         return DenseBlock(inputs.taken(kept), [(first, told), *others])
 
     def _train(self, rows: Rows | None) -> tuple[Inputs, Layers] | None:
-        training, objective = self.training, self.training.objective
-        X = training.table.X if rows is None else training.table.X[rows]
-        y = objective.y if rows is None else objective.y[rows]
-        classifies = LINKS[training.loss.link].classifies
-        n_outputs = training.base.size
-        if len(X) < _LEAST_ROWS or (classifies and np.unique(y).size < max(n_outputs, 2)):
+        training, objective, began = self.training, self.training.objective, time.monotonic()
+        X, y, weight = learned_from(training, rows)
+        classifies, n_outputs = LINKS[training.loss.link].classifies, training.base.size
+        if len(X) < _LEAST_ROWS or not can_learn(training, X, y):
             return None
         random = np.random.RandomState(self.seed)
-        inputs = Inputs.of(X, range(X.shape[1]), self.levels, products=False)
+        inputs = Inputs.of(X, range(X.shape[1]), self.codes, products=False)
         Z, group = inputs.matrix(X), training.costs.column_group[inputs.column]
         unit, offset = np.ones(n_outputs), np.zeros(n_outputs)
         target = y
@@ -87,8 +89,6 @@ class MaskedNetwork:
             offset, unit = np.atleast_1d(np.mean(y, axis=0)), np.atleast_1d(np.std(y, axis=0))
             unit = np.where(unit > 0, unit, 1.0)
             target = (y - offset.reshape(y.shape[1:])) / unit.reshape(y.shape[1:])
-        given = objective.given_weight
-        weight = np.ones(len(X)) if given is None else (given if rows is None else given[rows])
         order = random.permutation(len(X))
         aside, learned = np.split(order, [int(_ASIDE * len(X))])
         kind = MLPClassifier if classifies else MLPRegressor
@@ -102,14 +102,16 @@ class MaskedNetwork:
         best, kept, idle = np.inf, None, 0
         low, high = _EPOCHS
         for epoch in range(min(max(_ROWS_SEEN // len(X), low), high)):
-            masked = self._masked(Z[learned], group, random)
+            taken = learned
+            if weight is not None:  # rows come as often as they weigh
+                taken = random.choice(learned, learned.size, p=weight[learned] / weight[learned].sum())
+            masked = self._masked(Z[taken], group, random)
             more = {"classes": np.arange(max(n_outputs, 2))} if classifies and not epoch else {}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                net.partial_fit(masked, target[learned], sample_weight=weight[learned], **more)
-            if training.clock.over and kept is not None:
-                break
-            if epoch % _LOOK:
+                net.partial_fit(masked, target[taken], **more)
+            late = time.monotonic() - began > self.seconds
+            if epoch % _LOOK and not late:
                 continue
             loss = objective.value_of(
                 unit * _forward(net, judged) + offset, aside if rows is None else rows[aside]
@@ -118,6 +120,8 @@ class MaskedNetwork:
                 best, idle = loss, 0
                 kept = [(w.copy(), b.copy()) for w, b in zip(net.coefs_, net.intercepts_, strict=True)]
             elif (idle := idle + 1) > _PATIENCE:
+                break
+            if late:
                 break
         if kept is None:
             return None

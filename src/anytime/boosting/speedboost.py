@@ -93,6 +93,7 @@ class _SpeedBoost(BoostedModel):
         if training.earlier is not None and not renewal.has_searched:
             branches = [replace(branch, costs=training.costs) for branch in training.earlier.branches]
         self.plan_ = _with_branches(chain, branches)
+        self._booster = renewal.booster  # for models that are built on these trees
 
     def _known_models(self, training: Training) -> list[Renewed]:
         """The stages of the fitted plan, to go on from; the last was made with everything at hand."""
