@@ -134,7 +134,8 @@ def main() -> None:
         setting = Setting(Path(folder), asked.seconds, asked.slo_ms / 1e3, load)
         for name in asked.part or ["load", "accuracy"]:
             found = load_part(setting, asked.n, asked.c) if name == "load" else accuracy_part(setting)
-            parts[name] = found | {"date": time.strftime("%Y-%m-%d"), "cores": os.cpu_count()}
+            shared = {"cores": os.cpu_count(), "load_average": os.getloadavg()[0]}
+            parts[name] = found | {"date": time.strftime("%Y-%m-%d"), **shared}
             print(f"holds: {found['holds']}", flush=True)
     if not asked.dry:
         file = RESULTS / "network_serving.json"
