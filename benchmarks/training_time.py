@@ -4,10 +4,11 @@ Both learn from the same rows, on one thread, and are counted in processor secon
 early stopping on a quarter of the rows, on all columns. The splits are those for development, unless ``--reported`` says
 otherwise.
 
-    python benchmarks/training_time.py [--data DIR] [--sets a,b] [--splits 1] [--reported] [--time-budget S] [--keep FILE]
+    python benchmarks/training_time.py [--data DIR] [--sets a,b] [--splits 1] [--reported] [--time-budget S]
+        [--keep FILE] [--against FILE]
 
-``--keep`` writes the rows of the table as JSON, and compares with what was there before. Results are written when the splits
-are the reported ones and all sets are run.
+``--keep`` writes the rows of the table as JSON, ``--against`` compares with such a file. Results are written when the splits are
+the reported ones and all sets are run.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def speedboost(problem: Problem, **parameters: Any) -> Any:
 
 def n_trees(plan: at.Plan) -> int:
     """Trees of all answers that a plan has."""
-    blocks = [block for part in (plan, *getattr(plan, "branches", ())) for block in part.blocks]
+    blocks = [block for part in (plan, *plan.branches) for block in part.blocks]
     return sum(len(block.forest.arrays()["tree_start"]) - 1 for block in blocks if block.forest is not None)
 
 
@@ -77,7 +78,7 @@ def measured(name: str, folder: str, seed: int, development: bool, **parameters:
         "ratio": round(ours / theirs, 1),
         "trees": n_trees(model.plan_),
         "stages": model.n_stages_,
-        "branches": len(getattr(model.plan_, "branches", ())),
+        "branches": len(model.plan_.branches),
         "errors": [round(100 * e, 2) for e in errors],
         "unspent": unspent(model, problem).round(3).tolist(),
     }
@@ -103,7 +104,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=1, help="of each set")
     parser.add_argument("--reported", action="store_true", help="the splits kept for results")
     parser.add_argument("--time-budget", type=float, help="seconds that a fit may take")
-    parser.add_argument("--keep", type=Path, help="file for the table; what it holds is compared with")
+    parser.add_argument("--keep", type=Path, help="file for the table")
     parser.add_argument("--against", type=Path, help="file of an earlier table to compare with")
     options = parser.parse_args()
     if options.data is None:
@@ -116,9 +117,7 @@ def main() -> None:
     rows = []
     for name in names:
         for seed in range(options.splits):
-            row = measured(
-                name, options.data, seed, not options.reported, time_budget=options.time_budget
-            )
+            row = measured(name, options.data, seed, not options.reported, time_budget=options.time_budget)
             rows.append(row)
             print(shown(row, earlier.get((name, seed))), flush=True)
             if options.keep:

@@ -19,7 +19,7 @@ from anytime.trees.growing import TreeGrower
 
 Rows = NDArray[np.intp]
 
-_ROWS = 3_000  # on which sets are compared; more rows change little
+_ROWS = 3_000  # to learn from, and as many to judge on: these take little time, and noise is less with more of them
 _BINS = 64
 _LEAVES, _RATE, _ROUNDS, _PATIENCE = 15, 0.4, 15, 3
 _PARTS = 20  # of the held-out rows, on which sets are compared pairwise
@@ -46,7 +46,9 @@ class Probes:
         self.grower = replace(
             grower, max_leaf_nodes=leaves, l2_regularization=max(grower.l2_regularization, 1.0), n_threads=1
         )
-        kept = _some_rows(training)
+        kept = np.arange(len(training.table))
+        if len(splits) == 1:
+            kept = np.sort(np.concatenate([_some(rows, training) for rows in splits[0]]))
         place = np.full(len(training.table), -1)
         place[kept] = np.arange(kept.size)
         self.splits = [
@@ -156,13 +158,12 @@ def by_group(sets: GroupSets, of_columns: Array) -> Array:
     return np.asarray(np.bincount(costs.column_group, of_columns, costs.n_groups), dtype=np.float64)
 
 
-def _some_rows(training: Training) -> Rows:
-    """Rows enough to tell groups apart; whole queries."""
-    n_rows = len(training.table)
-    if n_rows <= _ROWS:
-        return np.arange(n_rows)
+def _some(rows: Rows, training: Training) -> Rows:
+    """Some of the rows, enough to tell groups apart; whole queries."""
+    if rows.size <= _ROWS:
+        return rows
     if training.query is None:
-        return np.sort(training.random.permutation(n_rows)[:_ROWS])
-    drawn = training.random.permutation(int(training.query.max()) + 1)
-    n_queries = max(int(_ROWS / n_rows * drawn.size), 2)
-    return np.flatnonzero(np.isin(training.query, drawn[:n_queries]))
+        return rows[training.random.permutation(rows.size)[:_ROWS]]
+    queries = training.random.permutation(np.unique(training.query[rows]))
+    n_queries = max(int(_ROWS / rows.size * queries.size), 2)
+    return rows[np.isin(training.query[rows], queries[:n_queries])]

@@ -35,11 +35,11 @@ __all__ = ["Booster", "Renewal", "Renewed"]
 Rows = NDArray[np.intp]
 
 # Below so many rows, all take their turn in being held out, in so many folds.
-_FOLDS = ((1_000, 5), (2_000, 3))
-_ANCHORS = 5  # models that are judged on held-out rows; the others are foretold
+_FOLDS = ((500, 5), (1_000, 3), (2_000, 2))
+_ANCHORS = 4  # models that are judged on held-out rows; the others are foretold
 _BRANCHES = 24  # the most known budgets that are planned for
 _SAMPLED = 0.5  # of the columns, for each tree, where held-out rows like that
-_TOLERANCE = 0.005  # share of the held-out loss that further rounds, or stages, have to gain
+_TOLERANCE, _WORTH = 0.002, 0.005  # shares of the held-out loss that further rounds, and stages, have to gain
 _GAP = 1.04  # stages whose costs are closer than this factor are as good as one
 _LAST_SHARE, _SEARCH_SHARE = 0.4, 0.6  # of a time budget, when these end
 _LATE_TRIALS = (
@@ -199,9 +199,13 @@ class Renewal:
         taken = [new[at] for at in _halving(len(new))][: max_stages - len(known)]
         chain = sorted({*known, *taken}, key=len)
         self._branch_sets = branch_sets(
-            self.sets, order, chain, self.probes.parts, self._promise, min(_BRANCHES, max_stages)
+            self.sets, order, chain, self.probes.parts, self._promise, self._n_branches(max_stages)
         )
         return chain
+
+    def _n_branches(self, max_stages: int) -> int:
+        """Budgets to plan for: fewer where rows are too few to tell many sets apart."""
+        return min(_BRANCHES, max_stages, max(len(self.training.table) // 20, 8))
 
     @property
     def has_searched(self) -> bool:
@@ -224,7 +228,7 @@ class Renewal:
         gaining, least = list[Groups](), self.probes(frozenset())
         for groups in prefixes:
             quick = self.probes(groups)
-            if groups == prefixes[-1] or not quick >= least - _TOLERANCE * abs(least):
+            if groups == prefixes[-1] or not quick >= least - _WORTH * abs(least):
                 gaining.append(groups)
                 least = quick
         worth = gaining[-1:]
