@@ -30,7 +30,7 @@ class GrowingNetworkClassifier(ClassTargets, ClassifierFace, GrowingModel):
         A network of your own to begin with, as ``anytime.networks.with_exits`` gives it: its blocks are where something can grow.
         None: residual units, of separable convolutions for images and of fully connected layers for tables.
     n_cells : int, default=None
-        Residual units of the seed, for images in each of its resolutions. None: 2 for tables, 3 for images.
+        Residual units of the seed, for images in each of its resolutions. None: 1 for tables, 3 for images.
     width : int, default=None
         Units of its layers, channels of the first resolution. None: 32 for tables, 16 for images.
     resolutions : int, default=None
@@ -95,7 +95,7 @@ class GrowingNetworkClassifier(ClassTargets, ClassifierFace, GrowingModel):
     >>> X, y, _ = at.datasets.load("breast_cancer")
     >>> model = at.GrowingNetworkClassifier(n_growths=2, width=8, phases=for_tables(epochs=5), random_state=0).fit(X, y)
     >>> model.stage_costs_[0], bool(model.score(X, y) > 0.9)
-    (np.float64(512.0), True)
+    (np.float64(384.0), True)
     """
 
     def _encode(self, y: Any, weight: Array | None) -> tuple[NDArray[Any], Array | None]:

@@ -281,7 +281,7 @@ class GrowingModel(NetworkModel):
             return table_seed(
                 self.n_features_in_,
                 self._n_outputs,
-                n=self.n_cells or 2,
+                n=self.n_cells or 1,
                 width=self.width or 32,
                 parts=parts,
                 tying=self.tying,

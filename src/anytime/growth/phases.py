@@ -143,10 +143,10 @@ def for_tables(
     learning_rate : float, default=None
         None: 0.005 for batches of 64, and by the square root of their size for others.
     n_rows : int, default=None
-        Training rows. Where they are told, batches are as large as leave 32 of them in an epoch, from 32 to 256 rows.
+        Training rows. Where they are told, batches are as large as leave 8 of them in an epoch, from 32 to 256 rows.
     """
     if n_rows is not None:
-        batch_size = 2 ** int(np.clip(np.log2(max(n_rows, 1) / 32), 5, 8))
+        batch_size = 2 ** int(np.clip(np.log2(max(n_rows, 1) / 8), 5, 8))
     seed = TrainingRecipe(
         epochs=epochs,
         batch_size=batch_size,
