@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.isotonic import isotonic_regression
 
 from anytime.auto.blend_block import BlendBlock
 from anytime.auto.choosing import Decision, decided, row_losses
@@ -223,27 +224,28 @@ class Improvement:
     # ------------------------------------------------------------------ the plan
 
     def _plan(self) -> Plan:
-        """Stages that are worse on held-out rows than a cheaper one are left out, but the last: who buys all gets a new model."""
+        """The plan with what answers at each set.
+
+        More money does not harm on average: where held-out rows say so of a stage, by chance, its quality and those of its
+        neighbours become their mean (isotonic regression).
+        """
         plan = self.plan
         assert plan.quality is not None
-        before, quality = float(plan.quality[0]), self._qualities(self.chain)
+        before = float(plan.quality[0])
         if any(one.decision is not None for one in self.chain):
             before = -self._loss_of_constant()
-        best = np.maximum.accumulate(np.concatenate([[before], quality]))
-        kept = [k for k in range(len(self.chain)) if quality[k] > best[k] or k == len(self.chain) - 1]
-        last = best[-1]
+        quality = isotonic_regression(np.array([before, *self._qualities(self.chain)]))
         branches = []
         for branch, one, own in zip(
             plan.branches, self.branches, self._qualities(self.branches), strict=True
         ):
             # the end of the chain answers whoever can pay for it, so nothing may seem better
-            told = np.array([before, min(own, np.nextafter(last, -np.inf))])
+            told = np.array([quality[0], min(own, np.nextafter(quality[-1], -np.inf))])
             branches.append(replace(branch, blocks=[one.block or one.trees], quality=told))
         made = replace(
             plan,
-            blocks=[self.chain[k].block or self.chain[k].trees for k in kept],
-            replaces=np.ones(len(kept), dtype=bool),
-            quality=np.concatenate([[before], best[1:][kept]]),
+            blocks=[one.block or one.trees for one in self.chain],
+            quality=np.maximum.accumulate(quality),  # up to rounding it is that already
             branches=branches,
         )
         if not branches:
