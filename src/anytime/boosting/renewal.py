@@ -291,6 +291,7 @@ class Renewal:
         losses, cut_short = np.array([self.before]), False
         foretold = earlier is None and len(self.foretelling) >= _ANCHORS and np.isfinite(self.probes(groups))
         if foretold:
+            until = clock.seconds  # whole, or not at all: with fewer rounds it is not what was foretold
             n_rounds = min(self.foretelling.rounds(self.probes(groups)), booster.n_estimators)
         elif groups == self.sets.everything and earlier is None and self._whole is not None:
             losses, n_rounds, cut_short = self._whole
@@ -302,7 +303,7 @@ class Renewal:
             self._whole_gains = by_group(self.sets, final.column_gains)
         cut_short |= final.cut_short
         self.cut_short |= cut_short
-        if not final.rounds:
+        if not final.rounds or (foretold and final.cut_short):
             return earlier
         quick = self.probes(groups)
         if earlier is None and not foretold and not cut_short and np.isfinite(quick):

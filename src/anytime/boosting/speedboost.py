@@ -175,9 +175,9 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
 
     Groups of features are bought one after the other, in an order chosen on held-out rows by loss per price. After a purchase, a
     boosted model of full strength on everything bought so far *replaces* the answer. So one model is about as good at each
-    budget as a model trained for that budget alone, early and late. A budget that is known in advance may be answered by a branch:
-    a model of other groups, where held-out rows like that better than the chain of purchases. A fifth of the rows is held out
-    to decide on, or each row in turn where rows are few; the models then learn from all rows what was decided.
+    budget as a model trained for that budget alone, early and late. A budget that is known in advance may be answered by a
+    branch: a model of other groups, where held-out rows like that better than the chain of purchases. A fifth of the rows is
+    held out to decide on, or each row in turn where rows are few; the models then learn from all rows what was decided.
 
     Parameters
     ----------
