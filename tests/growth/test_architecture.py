@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from math import comb
 
 import pytest
@@ -193,6 +195,15 @@ def test_the_mobile_regime_scales_as_computed():
     )
     deep = doubled(scaled(found, width=400, input_shape=(3, 28, 28)))
     assert deep.counts().mult_adds / found.counts().mult_adds == pytest.approx(9.6, rel=0.05)
+
+
+def test_architectures_and_searches_need_no_torch():
+    """What is counted or searched, without training, is there where torch is not installed."""
+    code = (
+        "import sys; import anytime.growth as g; from anytime.growth import image_seed, GrowthSettings, Phases, PRESETS; "
+        "assert image_seed().counts().parameters; assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 def test_doubling_repeats_every_normal_cell():

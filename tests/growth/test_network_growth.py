@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="needs anytime[torch]; `make test-al
 
 from torch import nn  # noqa: E402
 
-from anytime.growth import Interrupted, Job  # noqa: E402
+from anytime.growth import GrowthSearch, Interrupted, Job  # noqa: E402
 from anytime.growth.architecture import TABLE_OPS, Architecture, GrownLayer, Shortcut  # noqa: E402
 from anytime.growth.cells import build  # noqa: E402
 from anytime.growth.network_growth import UNFINISHED_SEED, NetworkGrowth, module_seed  # noqa: E402
@@ -179,6 +179,22 @@ def test_ctrl_c_leaves_what_the_seed_has_learned(rings, tmp_path):
         problem.run(Job(0, "seed", None, problem.first(), None, 1), tmp_path, pressed)
     network = problem.load(problem.first(), tmp_path / UNFINISHED_SEED)
     assert network(torch.zeros(2, 6)).shape == (1, 2, 3)
+
+
+def test_a_gallery_can_be_asked_and_exported(rings, tmp_path):
+    """Growth C-P5: best_under(cost), and a folder from which each network of the hull can be built again."""
+    problem = of_rings(rings)
+    search = GrowthSearch(problem, tmp_path / "search", random_state=0).run(max_models=3)
+    cheapest = min(search.models, key=lambda model: model.cost)
+    assert search.best_under(cheapest.cost).number == cheapest.number
+    assert search.best_under(float("inf")).error == min(model.error for model in search.models)
+    with pytest.raises(ValueError, match="no model that costs at most"):
+        search.best_under(cheapest.cost - 1)
+    folder = search.export(tmp_path / "gallery")
+    for model in search.hull():
+        network = problem.load(model.architecture, folder / model.checkpoint)
+        wrong = network(torch.tensor(problem.X_val))[0].argmax(dim=1).numpy() != problem.y_val
+        assert np.mean(wrong) == pytest.approx(model.error)
 
 
 def test_an_error_comes_of_a_file_of_another_network(rings, tmp_path):
