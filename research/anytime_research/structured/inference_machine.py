@@ -212,7 +212,7 @@ def cross_entropy(truth: Array, said: Array, weight: Array) -> float:
 
 
 @dataclass(eq=False)
-class _Learned:
+class _LearnedLevel:
     """A predictor of a visit in the making: the one that is kept, or a copy that has not seen a part."""
 
     loss: ElementLoss
@@ -251,7 +251,7 @@ class _Training:
         """
         start = self.machine.start(told)
         context = self.structures.context(level, told)
-        learned = [_Learned(loss, start.copy(), []) for loss in self.losses]
+        learned = [_LearnedLevel(loss, start.copy(), []) for loss in self.losses]
         best, n_best, said = np.inf, 0, start
         batches = -(-self.machine.max_trees // self.machine.learner.n_estimators)
         for batch in range(1, batches + 1):
@@ -265,14 +265,14 @@ class _Training:
                 break
         return Visit(level, learned[0].predictors[:n_best]), LINKS["softmax"].transform(said)
 
-    def _held_out(self, learned: list[_Learned]) -> Array:
+    def _held_out(self, learned: list[_LearnedLevel]) -> Array:
         """(E, K) what copies say of the parts that they have not seen; without copies, what the main predictor says."""
         out = learned[0].scores.copy()
         for k, copy in zip(self._parts, learned[1:], strict=True):
             out[self._part == k] = copy.scores[self._part == k]
         return out
 
-    def _grow(self, one: _Learned, level: int, context: Array, seed: int) -> None:
+    def _grow(self, one: _LearnedLevel, level: int, context: Array, seed: int) -> None:
         """Add some trees."""
         table, learner = self._tables[level], self.machine.learner
         regions = table.regions

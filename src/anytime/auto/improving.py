@@ -231,10 +231,7 @@ class Improvement:
         """
         plan = self.plan
         assert plan.quality is not None
-        before = float(plan.quality[0])
-        if any(one.decision is not None for one in self.chain):
-            before = -self._loss_of_constant()
-        quality = isotonic_regression(np.array([before, *self._qualities(self.chain)]))
+        quality = isotonic_regression(np.array([plan.quality[0], *self._qualities(self.chain)]))
         branches = []
         for branch, one, own in zip(
             plan.branches, self.branches, self._qualities(self.branches), strict=True
@@ -253,26 +250,13 @@ class Improvement:
         used = np.unique(made.choices[1].branch)
         return replace(made, branches=[branches[number] for number in used if number >= 0])
 
-    def _loss_of_constant(self) -> float:
-        objective = self.training.objective
-        constant = np.tile(self.training.base, (self.judged.size, 1))
-        return float(objective.shares(self.judged) @ row_losses(objective, constant, self.judged))
+    @staticmethod
+    def _qualities(sets: Sequence[OwnedSet]) -> Array:
+        """(s,) what was told of the trees, and by how much less the measured loss of what answers instead is than theirs.
 
-    def _qualities(self, sets: Sequence[OwnedSet]) -> Array:
-        """(s,) minus the measured loss; of sets on which nothing was tried, what was told of their trees, moved to that scale.
-
-        Trees were judged when they were boosted, and here again on other rows. The difference is known of the sets that were
-        tried, and interpolated between them over the logarithm of cost.
+        One scale for all sets, tried or not: what matters is which of two answers is better.
         """
-        tried = sorted((one for one in self.chain if one.decision is not None), key=lambda one: one.cost)
-        out = np.array([one.told_quality for one in sets])
-        if not tried:
-            return out
-        at = np.log([max(one.cost, 1e-300) for one in tried])
-        shift = [-one.decision.loss_of_trees - one.told_quality for one in tried if one.decision is not None]
-        for k, one in enumerate(sets):
-            if one.decision is not None:
-                out[k] = -one.decision.loss
-            else:
-                out[k] += np.interp(np.log(max(one.cost, 1e-300)), at, shift)
-        return out
+        gains = [
+            0.0 if one.decision is None else one.decision.loss_of_trees - one.decision.loss for one in sets
+        ]
+        return np.array([one.told_quality + gain for one, gain in zip(sets, gains, strict=True)])

@@ -87,7 +87,9 @@ class Probes:
         if groups not in self._parts:
             if self.over:
                 return np.full(1, np.nan)
-            judges = [_Judge(self.objective, judge, _PARTS // len(self.splits)) for _, judge in self.splits]
+            judges = [
+                _PartsJudge(self.objective, judge, _PARTS // len(self.splits)) for _, judge in self.splits
+            ]
             for (rows, _), judge in zip(self.splits, judges, strict=True):
                 if self._run(self.sets.columns(groups), rows, judge).cut_short:
                     return np.full(1, np.nan)
@@ -99,13 +101,13 @@ class Probes:
     def promise(self) -> Array:
         """(G,) what the splits on each group take off the loss in a quick model of all columns."""
         rows, judged = self.splits[0]
-        judge = _Judge(self.objective, judged, _PARTS // len(self.splits))
+        judge = _PartsJudge(self.objective, judged, _PARTS // len(self.splits))
         run = self._run(self.sets.columns(self.sets.everything), rows, judge, keep_gains=True)
         assert run.column_gains is not None
         return by_group(self.sets, run.column_gains)
 
     def _run(
-        self, columns: NDArray[np.bool_], rows: Rows, judge: _Judge, keep_gains: bool = False
+        self, columns: NDArray[np.bool_], rows: Rows, judge: _PartsJudge, keep_gains: bool = False
     ) -> GradientRounds:
         run = GradientRounds(
             self.binned,
@@ -125,7 +127,7 @@ class Probes:
         return run
 
 
-class _Judge:
+class _PartsJudge:
     """Follows a boosting on parts of its held-out rows."""
 
     def __init__(self, objective: MeanLoss, rows: Rows, n_parts: int) -> None:

@@ -44,12 +44,12 @@ def predict_structures(
     **budgets: float | None,
 ) -> None:
     """Label pictures of a file or folder into a folder of label maps, or structures of JSON lines into such lines."""
-    asked = _Asked(data, output, deadline, proba, with_cost, budgets)
+    asked = _StructureRequest(data, output, deadline, proba, with_cost, budgets)
     (_predict_pictures if model._what == "picture" else _predict_lines)(model, asked)
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _StructureRequest:
     """What is to be labelled, what is wanted of the answers, and within which bounds."""
 
     data: Path
@@ -63,7 +63,7 @@ class _Asked:
 # ---------------------------------------------------------------------- pictures
 
 
-def _predict_pictures(model: Any, asked: _Asked) -> None:
+def _predict_pictures(model: Any, asked: _StructureRequest) -> None:
     from anytime.structured.picture_files import label_png, opened_picture
 
     data, output = asked.data, asked.output
@@ -109,7 +109,7 @@ def _predict_pictures(model: Any, asked: _Asked) -> None:
 # ---------------------------------------------------------------------- lines of JSON
 
 
-def _predict_lines(model: Any, asked: _Asked) -> None:
+def _predict_lines(model: Any, asked: _StructureRequest) -> None:
     data = asked.data
     examples = [_example(model, line, f"{data}, line {number}") for number, line in _lines(data)]
     if not examples:
