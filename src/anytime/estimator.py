@@ -508,7 +508,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         metered: bool = False,
     ) -> Run | ForestRun:
         """The plan run over rows as far as the bounds, and what is there of the rows, allow; one branch, or none, for all."""
-        choice = self._choice(rows.held, budget, mean_budget, due, stop)
+        choice = self._known_choice(rows.held, budget, mean_budget, due, stop)
         if choice is None:
             stages, cap, policy = self._reach(budget, mean_budget)
         else:
@@ -541,7 +541,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             scores[which] = self._run_plan(part, money, mean_budget, due).scores()
         return scores
 
-    def _choice(
+    def _known_choice(
         self,
         held: NDArray[np.bool_] | None,
         budget: Budget,
@@ -569,7 +569,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         if (
             budget is None
             or not np.ndim(budget)
-            or (choice := self._choice(rows.held, budget, mean_budget, due, stop)) is None
+            or (choice := self._known_choice(rows.held, budget, mean_budget, due, stop)) is None
         ):
             return everything
         branch, budgets = np.asarray(choice.branch), np.asarray(budget)

@@ -17,8 +17,8 @@ __all__ = ["MeanLeafPairLearner"]
 class MeanLeafRounds(GradientRounds):
     """Boosting whose leaves hold mean residuals: every row bends alike."""
 
-    def _grow(self, gradient: NDArray[Any], hessian: NDArray[Any], output: int | None) -> GrownTree:
-        return super()._grow(gradient, np.ones_like(hessian), output)
+    def _grow(self, gradient: NDArray[Any], hessian: NDArray[Any]) -> GrownTree:
+        return super()._grow(gradient, np.ones_like(hessian))
 
 
 class MeanLeafPairLearner(BoostedPairLearner):

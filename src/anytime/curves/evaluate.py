@@ -67,8 +67,8 @@ def curve(
         changes, or at 64 of these budgets. Branches of the plan answer here, and only here. The others are read after every
         stage. "model": the most that the stages can cost, fixed at training. "realised": the mean over rows of what was really
         paid, as in ``predict(X, mean_budget=b)``; where rows leave early for that, points lie at up to 24 mean budgets. "time":
-        seconds for the whole batch, judging not included. None: what the budgets of the model are about, "realised" for a family that is trained for a
-        ``mean_budget``, else "budget" or, where that is the same, "model".
+        seconds for the whole batch, judging not included. None: what the budgets of the model are about, "realised" for a
+        family that is trained for a ``mean_budget``, else "budget" or, where that is the same, "model".
     sample_weight : (n,), default=None
     qid : (n,), default=None
         The query of each row, for ranking metrics. Bootstrap draws are then of whole queries.

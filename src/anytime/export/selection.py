@@ -82,7 +82,7 @@ def exported(
 
 def _chosen(model: Any, budget: float | None, chain_only: bool) -> tuple[int, int]:
     """What a budget buys: stages of a branch, or of the chain (-1)."""
-    choice = model._choice(None, budget, None, np.inf, None)
+    choice = model._known_choice(None, budget, None, np.inf, None)
     if choice is not None and choice.branch >= 0:
         if not chain_only:
             return int(choice.branch), int(choice.stages)

@@ -294,7 +294,7 @@ class Session:
         """The answer within a budget that is known in advance, and nothing else."""
         steps = self._started()
         held = steps.walk.example.available if self.features is None else None
-        choice = None if self.skip else self.model._choice(held, budget, None, np.inf, None)
+        choice = None if self.skip else self.model._known_choice(held, budget, None, np.inf, None)
         if choice is None or choice.branch < 0:
             return self._within(bounds)
         money = self.model.budget if budget is None else budget

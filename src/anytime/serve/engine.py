@@ -246,7 +246,7 @@ class Engine:
             or question.confidence is not None
         ):
             return None
-        choice = self.model._choice(question.held, question.budget, None, np.inf, None)
+        choice = self.model._known_choice(question.held, question.budget, None, np.inf, None)
         if choice is None or choice.branch < 0:
             return None
         plan, branch = self.model.plan_, int(choice.branch)
