@@ -177,7 +177,9 @@ def a_prediction_is_the_trace_read_at_its_budget(model: Any, X: Any) -> None:
         by_model = _with(model, meter="model")
         stage = int(np.searchsorted(model.stage_costs_, min(budget, model.plan_.limit), side="right"))
         interruptible = by_model.answer(X, budget=budget, deadline=3600.0)
-        _assert_same(interruptible.scores, scores[stage], err_msg=f"model meter, budget {budget!r}")
+        _assert_same(
+            interruptible.prediction, trace[stage].prediction, err_msg=f"deadline, budget {budget!r}"
+        )
         known = by_model.answer(X, budget=budget)
         branch, stages = model.plan_.choice(model.costs_.budget_ticks(budget))
         if branch >= 0:
