@@ -7,9 +7,10 @@
 
 Regions, features and trees are those of ``SceneParser``; all of what a variant may read is computed before it says anything.
 "all": every descriptor; "texture" and "texture+edges": shape and the codes of these descriptors; "regions": the finest regions
-with every descriptor, neither levels nor context; "pixels": descriptors as they are at single points. Models and figures are kept in the folder as soon as they are there: remove them to repeat a part. Data (``ANYTIME_DATA``)
-and split as in ``scene_parsing.py``. Settings were chosen on training videos held out: 100 images of the others to learn
-from, 34 of that one to judge by.
+with every descriptor, neither levels nor context; "pixels": descriptors as they are at single points. Models and figures are
+kept in the folder as soon as they are there: remove them to repeat a part. Data (``ANYTIME_DATA``) and split as in
+``scene_parsing.py``. Settings were chosen on training videos held out: 100 images of the others to learn from, 34 of that one
+to judge by.
 """
 
 from __future__ import annotations
