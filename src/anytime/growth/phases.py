@@ -134,7 +134,7 @@ FINAL_RECIPE = _images(600, **PAPER)  # of the last model, from scratch, at n = 
 def for_tables(
     epochs: int = 30, batch_size: int = 64, learning_rate: float | None = None, n_rows: int | None = None
 ) -> Phases:
-    """Recipes for tables: AdamW, a third of the epochs for candidates.
+    """Recipes for tables: AdamW, a running mean of the parameters, a third of the epochs for candidates.
 
     Parameters
     ----------
@@ -154,5 +154,6 @@ def for_tables(
         learning_rate=5e-3 * (batch_size / 64) ** 0.5 if learning_rate is None else learning_rate,
         weight_decay=1e-2,
         schedule=CosineSchedule(warmup=0.02),
+        average=0.99,
     )
     return Phases(seed, replace(seed, epochs=max(epochs // 3, 1)), seed)
