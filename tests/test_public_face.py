@@ -229,6 +229,15 @@ def test_networks_with_exits():
     assert network(torch.zeros(5, 4)).shape == (3, 5, 3)
 
 
+def test_networks_that_grow_for_a_while():
+    pytest.importorskip("torch", reason=REASON)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(64, 3)), np.arange(64) % 2
+    X[y == 1] += 1.0
+    model = at.GrowingNetworkClassifier(time_budget=0.5, random_state=0, device="cpu").fit(X, y)
+    assert model.predict_proba(X, budget=model.stage_costs_[0]).shape == (64, 2)
+
+
 def test_a_pruned_forest(cells, forest):
     _, _, X_test, _, y_test, costs = cells
     X_val, y_val = X_test[::2], y_test[::2]
