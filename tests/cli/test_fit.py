@@ -271,7 +271,7 @@ def test_words_need_a_learner_that_takes_them(folder: Path, tmp_path: Path) -> N
     )
     assert "--model forest needs numbers, but sex, city hold words" in said
     assert (
-        "use one of speedboost, additive-speedboost, boosting, hist, lightgbm, xgboost, budget-forest, adaptive, ladder, or"
+        "use one of speedboost, auto, additive-speedboost, boosting, hist, lightgbm, xgboost, budget-forest, adaptive, ladder, or"
         in said
     )
 

@@ -271,3 +271,19 @@ def test_forest_stops_in_time_with_a_complete_prefix():
         assert_array_equal(answer.scores, prefixes[answer.stage])
         seen.add(answer.stage)
     assert len(seen) > 1
+
+
+def test_one_pause_of_the_machine_does_not_keep_a_group_away_for_good():
+    """Work that is never begun is never measured: the longest measurement is forgotten after some refusals."""
+    pace = Pace()
+    for _ in range(100):
+        pace.observe(1e-4)
+    for _ in range(2):
+        pace.observe(1.0)
+    assert pace.expect() == 1.0
+    for _ in range(2 * 16):
+        pace.decline()
+    assert pace.expect() == 1e-4
+    for _ in range(10_000):
+        pace.decline()
+    assert pace.expect() == 1e-4  # something is always remembered

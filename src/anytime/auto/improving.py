@@ -29,7 +29,7 @@ _FOLDS = ((1_000, 5), (2_000, 3))  # below so many rows, all take their turn in 
 _FEW = 1_000  # rows below which the simplest of the kinds that are about as good is taken
 _LAST = 0.95  # of the time, when everything has to be done
 _TENTH, _LEAST = 10, 200  # a kind is timed on a tenth of the rows, but on so many at least
-_NETWORK_SHARE = 0.3  # of the time that is left, for all trainings of the network
+_NETWORK_SHARE = 0.6  # of the time that is left, for all trainings of the network
 
 
 @dataclass
@@ -184,7 +184,8 @@ class Improvement:
             return True
         left = _LAST * clock.seconds - clock.elapsed
         if kind == "network":
-            self._network.seconds = _NETWORK_SHARE * max(left, 0.0) / (len(self.splits) + 1)
+            # the last one, on all rows, takes longer than those on parts
+            self._network.seconds = _NETWORK_SHARE * max(left, 0.0) / (len(self.splits) + 1.5)
             return left > 0
         if kind not in self._seconds and variants:
             n = len(self.training.table)

@@ -45,6 +45,7 @@ class ModelName(StrEnum):
     """What ``--model`` may be."""
 
     speedboost = "speedboost"
+    auto = "auto"
     additive_speedboost = "additive-speedboost"
     boosting = "boosting"
     hist = "hist"
@@ -71,6 +72,7 @@ class TaskName(StrEnum):
 _CONSTRAINABLE = (ModelName.hist, ModelName.lightgbm, ModelName.xgboost)
 _OURS = {  # models that are anytime from the start: their room and name
     ModelName.speedboost: ("boosting", "SpeedBoost"),
+    ModelName.auto: ("auto", "Auto"),
     ModelName.additive_speedboost: ("boosting", "AdditiveSpeedBoost"),
     ModelName.boosting: ("boosting", "GradientBoosting"),
     ModelName.linear: ("linear", "GroupPursuit"),
@@ -109,6 +111,7 @@ def fit(
         ModelName,
         typer.Option(
             help="What is trained. speedboost: as good as possible at every budget. "
+            "auto: the best of trees, forests, linear models and a network at every budget. "
             "additive-speedboost: the papers' rules, whose stages add up. boosting: the same trees, blind to "
             "prices. linear: groups of columns by gain per price. linear-tree: a tree of linear classifiers. "
             "budget-forest: a forest whose rows pay --mean-budget on average. "

@@ -106,6 +106,9 @@ def _print_stages(model: Any) -> None:
         row += [] if known is None else [share(float(known[1][j + 1]))]
         rows.append(row)
     print_table(header, rows, title="Stages", left_out=plan.n_stages - len(rows))
+    if plan.branches:
+        branches = [[listing(b.order, 6), number(float(b.stage_costs[-1]), 6)] for b in plan.branches]
+        print_table(["<buys", header[2]], branches, title="Branches, for budgets that are known in advance")
 
 
 def _print_certificate(certificate: Any) -> None:

@@ -295,6 +295,7 @@ class Steps:
         if failed := [g for g in lacking if layout.names[g] in walk.example.failures]:
             return self._give_up(s, failed[0], groups)
         if bounds.due < np.inf and self._expected(lacking) + self._stage_time(s) > bounds.due:
+            self.timings.decline(*(self.timings.groups[g] for g in lacking))
             return self._decline(
                 s, "deadline", bounds
             )  # features without the stage they are for would be money lost

@@ -19,6 +19,9 @@ __all__ = ["Pace", "Timings"]
 
 _WINDOW = 128  # measurements remembered: enough for a 99th percentile, few enough to follow a machine that slows down
 _TRUSTED = 32  # measurements after which the price list is no longer asked
+_DECLINES = (
+    16  # pieces of work that are not begun for want of time, after which the longest measurement is forgotten
+)
 
 
 class Pace:
@@ -38,6 +41,7 @@ class Pace:
         self.largest = 0.0
         self.error = 0.0  # sum of |measured - expected|
         self.histogram: dict[int, int] = {}  # by the number of bits of whole microseconds
+        self._declined = 0
         self._recent: deque[float] = deque()
         self._sorted: list[float] = []
 
@@ -48,6 +52,16 @@ class Pace:
         if len(self._sorted) < _TRUSTED:
             return max(self.prior, self._sorted[-1])
         return self._quantile(0.99)
+
+    def decline(self) -> None:
+        """Note that this work was not begun because it would take too long.
+
+        Work that is never begun is never measured again, so that one pause of the machine could keep it away for good: now and
+        then the longest measurement is forgotten.
+        """
+        self._declined += 1
+        if self._declined % _DECLINES == 0 and len(self._sorted) > 1:
+            self._recent.remove(self._sorted.pop())
 
     def observe(self, seconds: float, units: int = 1) -> None:
         """Take into account that ``units`` pieces of work took ``seconds`` together."""
@@ -129,6 +143,12 @@ class Timings:
         """``pace.observe``, safe from several threads."""
         with self._lock:
             pace.observe(seconds, units)
+
+    def decline(self, *paces: Pace) -> None:
+        """``pace.decline`` of each, safe from several threads."""
+        with self._lock:
+            for pace in paces:
+                pace.decline()
 
     def finish(self, late: float) -> None:
         """Count a run that had a deadline and ended ``late`` seconds after it, or before it."""
