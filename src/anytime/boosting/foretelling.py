@@ -30,10 +30,10 @@ class Foretelling:
         """Rises with the loss of the quick model, between its neighbours and beyond them."""
         x, loss, _ = (np.array(column, dtype=np.float64) for column in zip(*self._known, strict=True))
         rising = isotonic_regression(loss)
-        slope = (rising[-1] - rising[0]) / (x[-1] - x[0]) if rising[-1] > rising[0] else 1.0
+        if rising[-1] == rising[0] or x[-1] == x[0]:  # nothing tells how steep it is
+            return float(loss.mean() + quick - x[0])
+        slope = (rising[-1] - rising[0]) / (x[-1] - x[0])
         inside = float(np.clip(quick, x[0], x[-1]))
         beyond = slope * (quick - inside)
-        if rising[-1] == rising[0]:
-            return float(rising[0] + quick - x[0])
         line = rising[0] + slope * (inside - x[0])
         return float((1 - _STRAIGHT) * np.interp(inside, x, rising) + _STRAIGHT * line + beyond)
