@@ -29,7 +29,7 @@ model = at.SpeedBoostClassifier(
     l2_regularization=0.1,
     random_state=0,
 ).fit(X, y[train])
-curve = at.curve(model, X_test, y[test])
+curve = at.curve(model, X_test, y[test], meter="model")  # after each stage of the chain
 
 # Image by image, from raw pixels: the next group is computed only while the model is not sure enough.
 session = at.Session(model, features)
