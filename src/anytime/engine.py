@@ -8,7 +8,7 @@ the answer of a complete prefix. Forest blocks run natively, without the GIL; ot
 from __future__ import annotations
 
 import time
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from anytime._native import row_products
 from anytime.blocks import Block, Memory
 from anytime.costs import UNLIMITED, Ledger
 from anytime.losses import LINKS
+from anytime.mixed_ledger import MixedLedger
 from anytime.plan import Array, Plan
 from anytime.ragged import Ragged, zeros_for
 
@@ -78,9 +79,12 @@ class Run:
         self.finished = np.zeros(n, dtype=bool)
         # (G,): groups that the rows lack; (n, G): those that each of them lacks
         self.absent = _lacked(plan, X) if held is None else None if held.all() else ~held
-        lacking = self.absent is not None
-        by_all = None if self.absent is None else np.asarray(np.atleast_2d(self.absent).all(axis=0))
-        self.ledger: Ledger | None = plan.costs.ledger(n, by_all) if metered or lacking else None
+        self.ledger: Ledger | None = None
+        if self.absent is not None and self.absent.ndim == 2:
+            # rows of forests, whose native code wants a plain ledger, lack the same groups
+            self.ledger = cast(Ledger, MixedLedger(plan.costs, self.absent))
+        elif metered or self.absent is not None:
+            self.ledger = plan.costs.ledger(n, self.absent)
         # (n,) each: rows for which a stage was left out, or which had to end before one, for want of a group, and
         # those of them that cannot go on without it
         self.incomplete, self.stuck = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)

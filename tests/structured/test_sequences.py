@@ -153,6 +153,25 @@ def test_a_feature_that_a_sentence_lacks_is_not_paid_for(model, data):
     assert complete.reason == "complete"
 
 
+def test_what_a_sentence_pays_does_not_depend_on_the_others_of_its_batch(data):
+    """``BoundCosts.ledger``: a feature that is there needs no other that is not, also where other sentences have it."""
+    X, y, X_new, _ = data
+    costs = at.FeatureCosts({"word": 3.0, "last": 1.0, "length": 1.0}, requires={"last": ["word"]})
+    model = at.SequenceLabeler(costs=costs, learner="trees", max_stages=3, folds=2, random_state=0).fit(X, y)
+    assert any("last" in stage.groups and "word" not in stage.groups for stage in model.plan_)
+    mixed = [X_new[0], without(X_new[1], "word"), without(X_new[2], "length"), without(X_new[3], "word")]
+    for meter, budget in (("model", None), ("realised", None), ("realised", 1.0), ("realised", 4.0)):
+        model.set_params(meter=meter)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            together = model.answer(mixed, budget=budget)
+            every = [model.answer([sentence], budget=budget) for sentence in mixed]
+        assert together.cost.tolist() == [alone.cost[0] for alone in every]
+        for part, alone in zip(together.scores.parts(), every, strict=True):
+            np.testing.assert_array_equal(part, alone.scores.parts()[0])
+    assert together.cost.tolist() == [4.0, 1.0, 4.0, 1.0]
+
+
 def test_a_sentence_without_any_known_feature_is_refused(model, data, tmp_path):
     model.save(tmp_path / "tags.anytime")
     for fitted in (model, at.load(tmp_path / "tags.anytime")):
