@@ -1,11 +1,13 @@
 """Branches answer budgets that are known in advance, beside the chain that may be interrupted (known_budgets_and_rows 1)."""
 
 import asyncio
+import io
 import time
 import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,8 +23,10 @@ from anytime.runtime import Session
 from anytime.runtime.trace import replay
 from anytime.serve.engine import Engine, Question
 from anytime.serve.pace import StagePace
+from anytime.serve.plain import write_plain
 from anytime.serve.policy import Adaptive
 from anytime.testing.strategies import branching_plans
+from tests.cli.running import run
 from tests.runtime.bench import ROWS, features_of, model_of
 
 VALUES = {"a": 5.0, "b": 6.0, "c": 9.0}
@@ -392,6 +396,16 @@ def test_branches_are_kept_in_files(fitted, tmp_path):
     assert [at.curve(again, X, y).at(budget) for y in [model.predict(X, budget)]] == [1.0]
 
 
+def test_a_written_table_says_which_branch_answered(fitted, tmp_path):
+    model, X = fitted
+    model.save(tmp_path / "m.anytime")
+    pd.DataFrame(X).to_csv(tmp_path / "rows.csv", index=False)
+    for budget, branch in ((float(model.plan_.branches[0].stage_costs[-1]), 0), (model.costs_.total, -1)):
+        options = ["--budget", budget, "--with-cost"]
+        told = run("predict", tmp_path / "m.anytime", tmp_path / "rows.csv", *options).stdout
+        assert set(pd.read_csv(io.StringIO(told))["branch"]) == {branch}
+
+
 def test_an_onnx_model_answers_known_budgets_as_predict_does(fitted):
     onnxruntime = pytest.importorskip("onnxruntime")
     model, X = fitted
@@ -424,5 +438,9 @@ def test_the_server_answers_known_budgets_as_predict_does(plan):
             assert_array_equal(served.cost, np.broadcast_to(whole.model_cost, len(X)))
             assert served.reason == whole.reason
             assert served.groups == whole.groups
+            if plan.branches:
+                assert (
+                    write_plain(served, "m", "1")["branch"] == np.broadcast_to(whole.branch, len(X)).tolist()
+                )
         hurried = asyncio.run(ask(budget=budget, deadline=20.0))[0]
         assert_array_equal(hurried.scores, model.answer(ROWS, budget, deadline=20.0).scores)

@@ -52,7 +52,11 @@ def predict(
     ] = None,
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
     with_cost: Annotated[
-        bool, typer.Option("--with-cost", help="Add what each answer cost and the stage it comes from.")
+        bool,
+        typer.Option(
+            "--with-cost",
+            help="Add what each answer cost and the stage it comes from (and the branch; -1: the chain).",
+        ),
     ] = False,
     output: Annotated[
         Path | None,
@@ -131,4 +135,6 @@ def _answers(model: Any, answer: Answer, proba: bool, with_cost: bool) -> pd.Dat
             out[f"p_{label}"] = answer.probabilities[:, c]
     if with_cost:
         out["cost"], out["stage"] = answer.cost, answer.stage
+        if answer.plan.branches:
+            out["branch"] = answer.branch
     return out

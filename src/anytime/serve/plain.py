@@ -107,6 +107,8 @@ def write_plain(
         "elapsed_ms": round(answer.elapsed * 1e3, 4),
         "reason": answer.reason,
     }
+    if answer.plan.branches:  # stages are then counted along the branch, or along the chain: -1
+        written["branch"] = np.broadcast_to(answer.branch, np.shape(answer.stage)).tolist()
     if answer.failures:
         # what kind of failure, not its words, which may name what is nobody else's business
         written["failures"] = {group: reason.partition(":")[0] for group, reason in answer.failures.items()}

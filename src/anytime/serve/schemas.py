@@ -113,7 +113,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "PredictRequest": {**_object(*_PREDICT_FIELDS, **_PREDICT_FIELDS), "additionalProperties": False},
     "PredictResponse": _object(
-        *("classes", "probabilities", "failures"),
+        *("classes", "probabilities", "branch", "failures"),
         model=str,
         version=str,
         predictions={
@@ -131,6 +131,10 @@ SCHEMAS: dict[str, Schema] = {
         },
         cost=[_AMOUNT],
         stage=[{"type": "integer", "minimum": 0}],
+        branch={
+            **_schema([{"type": "integer", "minimum": -1}]),
+            "description": "The branch whose stages these are; -1: the chain. Only where the model has branches.",
+        },
         partial=[bool],
         elapsed_ms=_AMOUNT,
         reason={"enum": ["complete", "budget", "confidence", "groups", "deadline", "failed", ""]},

@@ -179,13 +179,15 @@ export class Example {
     element("answer").classList.add("old");
   }
 
-  answered({ predictions, probabilities, cost, stage, partial, elapsed_ms: elapsed }) {
+  answered({ predictions, probabilities, cost, stage, branch, partial, elapsed_ms: elapsed }) {
     const { model } = this;
     element("trouble").textContent = this.broken; // the path is cut short, whatever this answer is
     element("answer").classList.remove("old");
     element("answer").textContent = answer(predictions[0]);
     element("cost").textContent = withUnit(cost[0], model.unit);
-    element("stage").textContent = `${number(stage[0])} of ${number(model.n_stages)}${partial[0] ? ", stopped for time" : ""}`;
+    element("stage").textContent = branch && branch[0] >= 0
+      ? `branch ${number(branch[0])}, for this budget`
+      : `${number(stage[0])} of ${number(model.n_stages)}${partial[0] ? ", stopped for time" : ""}`;
     element("elapsed").textContent = milliseconds(elapsed);
     this.probabilities(probabilities?.[0], predictions[0]);
     clearTimeout(this.speech);
