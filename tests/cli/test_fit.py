@@ -189,6 +189,8 @@ def test_without_holdout_nothing_is_judged(folder: Path) -> None:
     _, said = fit(folder / "numbers.csv", "age", "--holdout", 0)
     assert "r2" not in said
     assert re.search(r"held-out \w+ loss", said)  # what ordered the stages
+    _, said = fit(folder / "patients.csv", "sick", "--holdout", 0, "--model", "speedboost")
+    assert "held-out Brier score" in said
 
 
 def test_a_few_rows_are_all_trained_on_and_that_is_said(folder: Path, tmp_path: Path) -> None:

@@ -479,6 +479,8 @@ def _summarise(model: Any, X: pd.DataFrame, y: NDArray[Any], rows: str) -> None:
     judged = curve(model, X, y, meter=model.meter) if len(X) else None
     print_purchases(model, judged, rows)
     if judged is not None:
+        if model.plan_.branches:  # a known budget may buy a better answer than the chain's
+            judged = curve(model, X, y)
         enough = amount(judged.stopping_cost(0.95), judged.unit)
         print_text(f"95% of the gain costs {enough}; everything, {amount(judged.total_cost, judged.unit)}")
 
