@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from anytime.structured import SceneParser, SceneSession, selected_pixels
-from anytime.structured.scenes import Scene
+from anytime.structured.predictors import TreePredictor
+from anytime.structured.scenes import Scene, Scenes
 from anytime.structured.segmentation import PictureInterrupted
 from tests.structured.streets import parser, streets
 
@@ -149,6 +150,28 @@ def test_a_stage_that_is_interrupted_is_paid_for_once(model, picture):
         whole = session.resume()
         np.testing.assert_array_equal(whole.scores.values, expected.scores.values)
         np.testing.assert_array_equal(whole.cost, expected.cost)
+
+
+def test_a_flag_within_the_context_ends_the_stage_before_its_trees(model, picture, monkeypatch):
+    """9.7: on large pictures summing up what is said around regions takes milliseconds, and trees would come on top."""
+    expected, around, outputs = SceneSession(model).predict(picture), Scenes._around, TreePredictor.outputs
+    stop, evaluated = threading.Event(), []
+
+    def interrupted(scenes, level):
+        stop.set()
+        return around(scenes, level)
+
+    def counted(predictor, features):
+        evaluated.append(stop.is_set())
+        return outputs(predictor, features)
+
+    session = SceneSession(model)
+    with monkeypatch.context() as patch:
+        patch.setattr(Scenes, "_around", interrupted)
+        patch.setattr(TreePredictor, "outputs", counted)
+        assert session.predict(picture, stop=stop).reason == "stop"
+    assert not any(evaluated)
+    np.testing.assert_array_equal(session.resume().scores.values, expected.scores.values)
 
 
 def test_a_deadline_holds_for_a_list_of_pictures(model):

@@ -111,6 +111,10 @@ class Scene:
         """
         self._allowance = Allowance(self._allowance.threads, deadline, stop)
 
+    def look(self) -> None:
+        """Raise ``PictureInterrupted`` where work is to end."""
+        self._allowance.look()
+
     @cached_property
     def hierarchy(self) -> Hierarchy:
         """Its regions."""
@@ -374,8 +378,17 @@ class Scenes(Structures):
         own = self.regions(level).mean(probabilities)
         last = level + 1 == self.n_levels
         above = self.regions(-1 if last else level + 1).mean(probabilities)
+        self._look()
+        around = self._around(level) @ own
+        self._look()
         sides = self._sides(level, probabilities, own)
-        return np.hstack([own, self._around(level) @ own, above[self._parent(level)], *sides])
+        self._look()
+        return np.hstack([own, around, above[self._parent(level)], *sides])
+
+    def _look(self) -> None:
+        """Raise ``PictureInterrupted`` where work is to end: on large pictures each part of the context takes milliseconds."""
+        for scene in self.scenes:
+            scene.look()
 
     @cached_property
     def _cells(self) -> csr_array:
