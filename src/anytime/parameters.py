@@ -1,15 +1,17 @@
 """Constructor parameters that several families share, declared once: what they mean, what they may be, what they usually are.
 
-A family writes ``_parameter_constraints = shared("n_estimators", "budget", ...) | {...}`` with what is its own, and begins the
-docstring of each shared parameter with the sentence that stands here. A test holds every estimator to both.
+An estimator under ``@declared()`` describes and constrains only what is its own: its docstring and its ``_parameter_constraints``
+are completed from here. Where a family has more to say of a shared parameter, it begins with the sentence that stands here; a
+test holds every estimator to that. ``shared`` gives constraints alone.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import wraps
-from inspect import signature
+from inspect import cleandoc, signature
 from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeVar
 
@@ -30,10 +32,15 @@ class Parameter(NamedTuple):
     doc: str  # one sentence: what it means, in every family
     constraint: Any  # what scikit-learn's parameter validation checks
     default: Any = None  # the usual default; a family may have a reason for another
+    kind: str = "float"  # what it may be, in words
 
 
 PARAMETERS: dict[str, Parameter] = {
-    "costs": Parameter("What columns cost. None: 1 per column.", "no_validation"),  # FeatureCosts checks them
+    "costs": Parameter(
+        "What columns cost. None: 1 per column.",
+        "no_validation",
+        kind="FeatureCosts, mapping, table, path or sequence",
+    ),  # FeatureCosts checks them
     "budget": Parameter(
         "The most that any row may pay in a prediction that names no bound. None: no limit.",
         [Interval(Real, 0, np.inf, closed="both"), None],
@@ -46,20 +53,28 @@ PARAMETERS: dict[str, Parameter] = {
         "How a budget is counted: by what each row really pays, or by the most that a stage can cost.",
         [StrOptions({"model", "realised"})],
         "model",
+        kind='{"model", "realised"}',
     ),
     "evaluation_cost": Parameter(
         "Price of evaluating one stage, features apart, in the unit of ``costs``.", [not_negative], 0.0
     ),
     "cost_penalty": Parameter("Loss that one unit of cost must save to be spent.", [not_negative], 0.0),
     "time_budget": Parameter("Seconds that ``fit`` may take. None: no limit.", [positive, None]),
-    "max_stages": Parameter("The most stages that the plan may have.", [positive_integer]),
-    "n_estimators": Parameter("Number of trees or learners in the ensemble.", [positive_integer], 100),
+    "max_stages": Parameter("The most stages that the plan may have.", [positive_integer], kind="int"),
+    "n_estimators": Parameter(
+        "Number of trees or learners in the ensemble.", [positive_integer], 100, kind="int"
+    ),
     "learning_rate": Parameter("Factor by which each learner's step is shrunk.", [positive], 0.1),
     "max_leaf_nodes": Parameter(
-        "The most leaves of a tree. None: no limit.", [Interval(Integral, 2, None, closed="left"), None], 31
+        "The most leaves of a tree. None: no limit.",
+        [Interval(Integral, 2, None, closed="left"), None],
+        31,
+        kind="int or None",
     ),
-    "max_depth": Parameter("The most splits from root to leaf. None: no limit.", [positive_integer, None]),
-    "min_samples_leaf": Parameter("The fewest training rows in a leaf.", [positive_integer], 20),
+    "max_depth": Parameter(
+        "The most splits from root to leaf. None: no limit.", [positive_integer, None], kind="int or None"
+    ),
+    "min_samples_leaf": Parameter("The fewest training rows in a leaf.", [positive_integer], 20, kind="int"),
     "l2_regularization": Parameter(
         "Half of it times the squared weights, or values of leaves, is added to the loss.",
         [not_negative],
@@ -69,31 +84,58 @@ PARAMETERS: dict[str, Parameter] = {
         "The most bins per column; missing values have one of their own.",
         [Interval(Integral, 2, 255, closed="both")],
         255,
+        kind="int",
     ),
     "categorical_features": Parameter(
         'Columns that hold categories. "from_dtype": those of a table that are no numbers.',
         ["array-like", StrOptions({"from_dtype"}), None],
         "from_dtype",
+        kind='"from_dtype", list of columns or None',
     ),
     "class_weight": Parameter(
         'Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.',
         [dict, StrOptions({"balanced"}), None],
+        kind='dict, "balanced" or None',
     ),
     "validation_fraction": Parameter(
-        "Share of the training rows held out to decide on. None: none are.", [fraction, None], 0.2
+        "Share of the training rows held out to decide on. None: none are.",
+        [fraction, None],
+        0.2,
+        kind="float or None",
     ),
     "n_iter_no_change": Parameter(
-        "Rounds without gain on the validation rows after which training ends.", [positive_integer], 20
+        "Rounds without gain on the validation rows after which training ends.",
+        [positive_integer],
+        20,
+        kind="int",
     ),
-    "warm_start": Parameter("Whether ``fit`` goes on from the fitted model.", ["boolean"], False),
-    "random_state": Parameter("Seed; the same seed gives the same model.", ["random_state"]),
+    "warm_start": Parameter(
+        "Whether ``fit`` goes on from the fitted model.", ["boolean"], False, kind="bool"
+    ),
+    "random_state": Parameter(
+        "Seed; the same seed gives the same model.", ["random_state"], kind="int, RandomState or None"
+    ),
     "n_jobs": Parameter(
         "Threads. None: 1; -1: all cores. The result does not depend on it.",
         [Interval(Integral, None, -1, closed="right"), positive_integer, None],
+        kind="int",
     ),
-    "verbose": Parameter("Whether progress is printed.", ["verbose"], 0),
+    "verbose": Parameter("Whether progress is printed.", ["verbose"], 0, kind="int"),
 }
 
+
+# What fitted models have: what it is, and what it means.
+_ATTRIBUTES = {
+    "plan_": "Plan\n    The stages, with what they cost.",
+    "classes_": "(C,) array\n    The labels.",
+    "n_features_in_": "int",
+    "feature_names_in_": "(d,) array of str\n    Only if the columns have names, all of them strings.",
+    "stage_costs_": "(S,) array\n    Cumulative model cost after each stage.",
+    "order_": "list of str\n    Groups in the order in which they are first bought.",
+    "categories_": "dict of int to list\n    Columns whose values are categories, each with its categories.",
+}
+# those that not every class has, and what shows that one has them
+_OF_SOME = {"classes_": "predict_proba", **{name: name for name in ("stage_costs_", "order_", "categories_")}}
 
 _MEANT = {  # what other libraries and papers call a parameter
     **dict.fromkeys(
@@ -124,6 +166,74 @@ def shared(*names: str) -> dict[str, Any]:
     ['verbose', 'warm_start']
     """
     return {name: PARAMETERS[name].constraint for name in names}
+
+
+def declared(*, like: type | None = None) -> Callable[[type[Model]], type[Model]]:
+    """Class decorator: completes the docstring and the constraints of an estimator with what is shared.
+
+    Of a constructor parameter that the docstring does not describe it says what that of ``like``, a sister class, does, or what
+    stands in ``PARAMETERS``; it adds the attributes that all fitted models have. Entries come in the order of the constructor.
+
+    Examples
+    --------
+    >>> @declared()
+    ... class Model:
+    ...     def __init__(self, *, budget=None): ...
+    >>> "budget : float, default=None" in Model.__doc__
+    True
+    """
+
+    def completed(model: type[Model]) -> type[Model]:
+        parameters = {**signature(model.__init__).parameters}
+        constraints = getattr(model, "_parameter_constraints", None)
+        if constraints is not None:
+            missing = [name for name in parameters if name in PARAMETERS and name not in constraints]
+            model._parameter_constraints = {**constraints, **shared(*missing)}  # type: ignore[attr-defined]
+        own, sister = _sections(model), _entries(_sections(like)["Parameters"])
+        entries = {
+            name: f"{name} : {p.kind}, default=None\n    {p.doc}" for name, p in PARAMETERS.items()
+        } | sister
+        for name in entries.keys() & parameters.keys():
+            default = f"default={_written(parameters[name].default)}"
+            entries[name] = re.sub("default=.*", default, entries[name], count=1)
+        entries |= _entries(own["Parameters"])
+        usual = {
+            name: f"{name} : {text}"
+            for name, text in _ATTRIBUTES.items()
+            if name not in _OF_SOME or hasattr(model, _OF_SOME[name])
+        }
+        sections = own | {
+            "Parameters": _joined(entries[name] for name in parameters if name in entries),
+            "Attributes": _joined((usual | _entries(own["Attributes"])).values()),
+        }
+        parts = [
+            f"{title}\n{'-' * len(title)}\n{body}" if title else body for title, body in sections.items()
+        ]
+        model.__doc__ = "\n\n".join(part.strip("\n") for part in parts)
+        return model
+
+    return completed
+
+
+def _sections(model: type | None) -> dict[str, str]:
+    """The parts of a numpydoc docstring by title; what stands before the first has none."""
+    doc = cleandoc(getattr(model, "__doc__", None) or "")
+    first, *parts = re.split(r"^(\w[\w ]*)\n-{3,}\n", doc, flags=re.MULTILINE)
+    return {"": first, "Parameters": "", "Attributes": "", **dict(zip(parts[::2], parts[1::2], strict=True))}
+
+
+def _entries(body: str) -> dict[str, str]:
+    """The entries of a section by the names that they are of, of which one entry may have several."""
+    entries = re.split(r"\n(?=\w)", body.strip("\n")) if body.strip() else []
+    return {name: entry for entry in entries for name in re.split(r" : |\n", entry)[0].split(", ")}
+
+
+def _joined(entries: Iterable[str]) -> str:
+    return "\n".join(dict.fromkeys(entry.rstrip("\n") for entry in entries))
+
+
+def _written(default: Any) -> str:
+    return f'"{default}"' if isinstance(default, str) else repr(default)
 
 
 def store(estimator: object, arguments: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from anytime.adaptive.stages import Chain, Exit
 from anytime.engine import Run
 from anytime.estimator import Budget, ClassifierFace
 from anytime.losses import LINKS
-from anytime.parameters import not_negative, positive_integer, shared, store
+from anytime.parameters import declared, not_negative, positive_integer, store
 from anytime.plan import Array, Plan
 from anytime.rows import Rows, warn_of_absent
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _SAVED = ("cost_penalty_", "costly_fraction_", "threshold_", "sent_", "doubt_")
 
 
+@declared()
 class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     """A cheap model and a gate in front of a costly model, so that only rows that need it pay for it.
 
@@ -49,13 +50,9 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         boosting on all columns. Note that ``sklearn.base.clone`` makes any estimator unfitted that is not a ``FrozenEstimator``.
     cheap : {"boost", "linear", "lstsq"}, default="boost"
         What gate and cheap model are: boosted trees, linear models, or linear models whose gate is a least-squares fit.
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column.
     mean_budget : float, default=None
         What rows may pay on average in a prediction that names no bound. None: no limit. ``cost_penalty`` and
         ``costly_fraction``, where not given, are chosen for it.
-    budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
     costly_fraction : float, default=None
         The most rows sent to the costly model, on average. None: chosen for the budget, else 0.3.
     cost_penalty : float, default=None
@@ -90,14 +87,6 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         Relative change of the objective at which turns end.
     n_estimators : int, default=100
         Number of trees or learners in the ensemble. Of gate and cheap model each, with several classes that many per class.
-    learning_rate : float, default=0.1
-        Factor by which each learner's step is shrunk.
-    max_depth : int or None, default=4
-        The most splits from root to leaf. None: no limit.
-    min_samples_leaf : int, default=20
-        The fewest training rows in a leaf.
-    l2_regularization : float, default=0.0
-        Half of it times the squared weights, or values of leaves, is added to the loss.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. They count in
         training, in what is judged, and in the fit of a costly model that takes weights.
@@ -106,19 +95,9 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         without, rows whose gate is above 0 are sent.
     costly_folds : int, default=5
         Folds for the costly model's probabilities.
-    max_bins : int, default=255
-        The most bins per column; missing values have one of their own.
-    categorical_features : "from_dtype", list of columns or None, default="from_dtype"
-        Columns that hold categories. "from_dtype": those of a table that are no numbers.
     time_budget : float, default=None
         Seconds that ``fit`` may take. None: no limit. Fitting the costly model and its clones on folds counts, but another
         library's fit is not cut short: where time is short, give a model with ``costly_proba`` of the rows.
-    meter : {"realised", "model"}, default="realised"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
-    random_state : int, RandomState or None, default=None
-        Seed; the same seed gives the same model.
-    n_jobs : int, default=None
-        Threads. None: 1; -1: all cores. The result does not depend on it.
     verbose : int, default=0
         Whether progress is printed. 1: a line for every setting. Ctrl-C ends training with the best setting so far.
 
@@ -148,8 +127,6 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         The fitted costly model; not after loading.
     honest_proba_ : (n, C)
         Probabilities of the rows of ``fit``, from a costly model that has not learned from them.
-    classes_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
-        As in :class:`AnytimeClassifier`.
 
     Examples
     --------
@@ -165,11 +142,6 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
 
     _attaches: ClassVar[str] = "costly"  # by which ``load`` takes what a file does not hold
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **shared(
-            "costs", "mean_budget", "budget", "meter", "evaluation_cost", "n_estimators", "learning_rate"
-        ),
-        **shared("max_depth", "min_samples_leaf", "l2_regularization", "class_weight", "validation_fraction"),
-        **shared("max_bins", "categorical_features", "time_budget", "random_state", "n_jobs", "verbose"),
         "costly": "no_validation",  # read_costly does
         "cheap": [StrOptions({"boost", "linear", "lstsq"})],
         "costly_fraction": [Interval(Real, 0, 1, closed="both"), None],

@@ -22,7 +22,7 @@ from anytime.adaptive.singles import SingleLearner
 from anytime.adaptive.stages import Chain, Exit, constant_block
 from anytime.boosting.objective import MeanLoss
 from anytime.losses import LINKS
-from anytime.parameters import not_negative, shared, store
+from anytime.parameters import declared, not_negative, store
 from anytime.plan import Array, Plan
 from anytime.trees.clock import Clock, inner_fit
 from anytime.trees.rows import fold_rows
@@ -35,6 +35,7 @@ _ORDER_SHARE = 0.2  # of the time left, for the order of columns; as much again 
 _SILENT = constant_block(np.zeros(1))  # a gate that has nothing to say: the margin alone decides
 
 
+@declared(like=AdaptiveClassifier)
 class LadderClassifier(AdaptiveClassifier):
     """Several cheap models on ever more columns in front of a costly one; a row leaves at the first that is sure of its answer.
 
@@ -47,15 +48,9 @@ class LadderClassifier(AdaptiveClassifier):
 
     Parameters
     ----------
-    costly : estimator, callable, (n, C) probabilities or None, default=None
-        As in :class:`AdaptiveClassifier`.
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column.
     mean_budget : float, default=None
         What rows may pay on average in a prediction that names no bound. None: no limit. The most accurate choice within it
         is taken.
-    budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
     tolerance : float, default=0.01
         Without a mean budget: how much accuracy may be lost against the costly model; the cheapest choice within it. It is kept
         on the rows that judge: validation rows where there are some, else training rows by folds. On new rows it is an estimate
@@ -66,40 +61,15 @@ class LadderClassifier(AdaptiveClassifier):
         chosen by other rows. Training rows count in it as far as they agree with validation rows. The more, the surer and dearer.
         Where rows are so few that the error alone exceeds the tolerance, all go to the costly model: give a larger tolerance
         then.
-    max_stages : int, default=13
-        The most stages that the plan may have.
     n_estimators : int, default=100
         Number of trees or learners in the ensemble. Boosted trees of each exit, and as many random ones.
-    learning_rate : float, default=0.2
-        Factor by which each learner's step is shrunk.
     max_leaf_nodes : int, default=31
         The most leaves of a tree. None: no limit. Of boosted trees.
     min_samples_leaf : int, default=20
         The fewest training rows in a leaf. Of boosted trees.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. They count in
-        training, in what is judged, and in the fit of a costly model that takes weights.
     folds : int, default=3
         Folds by which training rows are judged: a whole ladder, with columns of its own, is learned without each of them. Equal
         rows are in the same fold.
-    proba_source, costly_columns, costly_folds
-        As in :class:`AdaptiveClassifier`.
-    evaluation_cost : float, default=0.0
-        Price of evaluating one stage, features apart, in the unit of ``costs``. Here the stage is the costly model, such as
-        a call of a service.
-    max_bins : int, default=255
-        The most bins per column; missing values have one of their own.
-    categorical_features : "from_dtype", list of columns or None, default="from_dtype"
-        Columns that hold categories. "from_dtype": those of a table that are no numbers.
-    time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit. Fitting the costly model and its clones on folds counts, but another
-        library's fit is not cut short: where time is short, give a model with ``costly_proba`` of the rows.
-    meter : {"realised", "model"}, default="realised"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
-    random_state : int, RandomState or None, default=None
-        Seed; the same seed gives the same model.
-    n_jobs : int, default=None
-        Threads. None: 1; -1: all cores. The result does not depend on it.
     verbose : int, default=0
         Whether progress is printed. 1: a line for every exit. Ctrl-C ends training with the exits so far.
 
@@ -115,7 +85,7 @@ class LadderClassifier(AdaptiveClassifier):
         From which on rows leave, of the exits that are in use.
     sent_ : float
         Share of rows that go to the costly model.
-    expected_cost_, costly_, honest_proba_, classes_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
+    expected_cost_, costly_, honest_proba_
         As in :class:`AdaptiveClassifier`.
 
     Examples
@@ -135,11 +105,6 @@ class LadderClassifier(AdaptiveClassifier):
     answer_first = True
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **shared(
-            "costs", "mean_budget", "budget", "meter", "evaluation_cost", "n_estimators", "learning_rate"
-        ),
-        **shared("min_samples_leaf", "class_weight", "max_bins", "categorical_features", "time_budget"),
-        **shared("random_state", "n_jobs", "verbose"),
         **{
             name: AdaptiveClassifier._parameter_constraints[name]
             for name in ("costly", "proba_source", "costly_columns", "costly_folds")
@@ -147,7 +112,6 @@ class LadderClassifier(AdaptiveClassifier):
         "tolerance": [not_negative],
         "caution": [not_negative],
         "max_stages": [Interval(Integral, 2, None, closed="left")],
-        **shared("max_leaf_nodes"),
         "folds": [Interval(Integral, 2, None, closed="left")],
     }
 

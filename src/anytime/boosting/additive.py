@@ -19,7 +19,7 @@ from anytime.boosting.objective import MeanLoss
 from anytime.boosting.trainer import BoostingRules
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS, Loss, training_loss
-from anytime.parameters import not_negative, shared, store, without
+from anytime.parameters import declared, not_negative, store, without
 
 # The variants of Grubb's thesis as settings of one trainer; see ``anytime.boosting.trainer``.
 METHODS: dict[str, dict[str, Any]] = {
@@ -36,9 +36,6 @@ class _AdditiveSpeedBoost(BoostedModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BoostedModel._parameter_constraints,
-        **shared(
-            "n_estimators", "max_depth", "max_bins", "validation_fraction", "n_iter_no_change", "warm_start"
-        ),
         "method": [StrOptions(set(METHODS))],
         "learners": [list, tuple, None],
         "cost_aware": ["boolean"],
@@ -183,6 +180,7 @@ def _longest(training: Training) -> float:
     return BoostingRules.largest / min(objective.curvature(start), 1.0)
 
 
+@declared()
 class AdditiveSpeedBoostClassifier(ClassifierFace, _AdditiveSpeedBoost):
     """SpeedBoost as in the papers: each stage adds the weak predictor with the most improvement per unit of cost.
 
@@ -220,26 +218,12 @@ class AdditiveSpeedBoostClassifier(ClassifierFace, _AdditiveSpeedBoost):
         lets pass.
     weight_regularization : float, default=0.0
         "omp": half of it times the squared weights of the learners is added to the loss.
-    validation_fraction : float or None, default=0.2
-        Share of the training rows held out to decide on. None: none are.
-    evaluation_cost : float, default=0.0
-        Price of evaluating one stage, features apart, in the unit of ``costs``.
-    time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit.
     warm_start : bool, default=False
         Whether ``fit`` goes on from the fitted model. On the same rows, when ``n_estimators`` has grown. A model from a file or
         a pickle begins anew.
-    max_depth, max_bins
-        As in :class:`GradientBoostingClassifier`.
-    costs, class_weight, min_samples_leaf, l2_regularization, n_iter_no_change, categorical_features
-        As in :class:`SpeedBoostClassifier`.
-    budget, meter, random_state, n_jobs, verbose
-        As in :class:`SpeedBoostClassifier`.
 
     Attributes
     ----------
-    plan_, classes_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
-        As in :class:`AnytimeClassifier`.
     steps_ : list of Step
         Gain, cost, edge and rivals of each stage; not kept in a file.
 
@@ -253,6 +237,7 @@ class AdditiveSpeedBoostClassifier(ClassifierFace, _AdditiveSpeedBoost):
     """
 
 
+@declared(like=AdditiveSpeedBoostClassifier)
 @without("class_weight")
 class AdditiveSpeedBoostRegressor(RegressorFace, _AdditiveSpeedBoost):
     """SpeedBoost as in the papers, for numbers.
@@ -261,16 +246,10 @@ class AdditiveSpeedBoostRegressor(RegressorFace, _AdditiveSpeedBoost):
     ----------
     loss : {"auto", "squared", "absolute", "huber", "quantile", "poisson"} or Loss, default="auto"
         "auto": squared.
-    costs, method, learners, n_estimators, learning_rate, max_depth, min_samples_leaf, l2_regularization, cost_aware
-        As in :class:`AdditiveSpeedBoostClassifier`.
-    schedule, c_min, holdout, folds, filters, weight_regularization, validation_fraction, n_iter_no_change, max_bins
-        As in :class:`AdditiveSpeedBoostClassifier`.
-    categorical_features, evaluation_cost, time_budget, warm_start, budget, meter, random_state, n_jobs, verbose
-        As in :class:`AdditiveSpeedBoostClassifier`.
 
     Attributes
     ----------
-    plan_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_, steps_
+    steps_
         As in :class:`AdditiveSpeedBoostClassifier`.
 
     Examples
@@ -283,6 +262,7 @@ class AdditiveSpeedBoostRegressor(RegressorFace, _AdditiveSpeedBoost):
     """
 
 
+@declared(like=AdditiveSpeedBoostClassifier)
 @without("class_weight")
 class AdditiveSpeedBoostRanker(BoostedRanker, _AdditiveSpeedBoost):
     """SpeedBoost as in the papers, for the order of documents; ``score`` is NDCG.
@@ -291,16 +271,10 @@ class AdditiveSpeedBoostRanker(BoostedRanker, _AdditiveSpeedBoost):
     ----------
     loss : {"auto", "lambdarank", "pairwise_logistic", "pairwise_hinge", "squared"} or Loss, default="auto"
         "auto": lambdarank. "squared": regression on the grades.
-    costs, method, learners, n_estimators, learning_rate, max_depth, min_samples_leaf, l2_regularization, cost_aware
-        As in :class:`AdditiveSpeedBoostClassifier`.
-    schedule, c_min, holdout, folds, filters, weight_regularization, validation_fraction, n_iter_no_change, max_bins
-        As in :class:`AdditiveSpeedBoostClassifier`.
-    categorical_features, evaluation_cost, time_budget, warm_start, budget, meter, random_state, n_jobs, verbose
-        As in :class:`AdditiveSpeedBoostClassifier`.
 
     Attributes
     ----------
-    plan_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_, steps_
+    steps_
         As in :class:`AdditiveSpeedBoostClassifier`.
 
     Examples

@@ -22,7 +22,7 @@ from anytime.boosting.learners import TreeLearner
 from anytime.boosting.trainer import BoostingRules, MeanLoss, Trainer
 from anytime.estimator import ClassifierFace
 from anytime.losses import Loss, training_loss
-from anytime.parameters import shared, store
+from anytime.parameters import declared, store
 from anytime.plan import Array, Plan
 from anytime.rules import OutsideRule
 from anytime.trees.arrays import TreeArrays
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 Mask = NDArray[np.bool_]
 
 
+@declared()
 class CascadeClassifier(ClassifierFace, BoostedModel):
     """A cascade of boosted classifiers that reject one after the other; the second of two classes is the one to detect.
 
@@ -57,17 +58,11 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
         Number of trees or learners in the ensemble. Here the most trees of a layer.
     max_depth : int or None, default=1
         The most splits from root to leaf. None: no limit. 1: stumps.
-    min_samples_leaf : int, default=1
-        The fewest training rows in a leaf.
     validation_fraction : float or None, default=0.3
         Share of the training rows held out to decide on. None: none are. Thresholds are set on these; on all rows where there
         are too few.
     evaluation_cost : float, default=0.0
         Price of evaluating one stage, features apart, in the unit of ``costs``. Here per tree of a layer.
-    max_bins
-        As in :class:`GradientBoostingClassifier`.
-    costs, categorical_features, time_budget, budget, meter, random_state, n_jobs, verbose
-        As in :class:`SpeedBoostClassifier`.
 
     Attributes
     ----------
@@ -95,7 +90,6 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
         "detection_rate": [Interval(Real, 0, 1, closed="right")],
         "false_positive_rate": [Interval(Real, 0, 1, closed="neither")],
         "two_sided": ["boolean"],
-        **shared("max_stages", "n_estimators", "max_depth", "max_bins", "validation_fraction"),
     }
 
     def __init__(

@@ -12,7 +12,7 @@ from anytime.boosting.rounds import GradientRounds
 from anytime.engine import Run
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import Loss
-from anytime.parameters import shared, store, without
+from anytime.parameters import declared, shared, store, without
 from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower
@@ -23,9 +23,6 @@ class _GradientBoosting(BoostedModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BoostedModel._parameter_constraints,
-        **shared(
-            "n_estimators", "max_depth", "max_bins", "validation_fraction", "cost_penalty", "warm_start"
-        ),
         "n_iter_no_change": [*shared("n_iter_no_change")["n_iter_no_change"], None],
     }
 
@@ -134,6 +131,7 @@ def _scores(plan: Plan, X: Array) -> Array:
     return np.array(run.scores())
 
 
+@declared()
 class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
     """Gradient boosting of histogram trees, readable after any round; with a price on first use, Greedy Miser.
 
@@ -145,12 +143,6 @@ class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
     ----------
     n_estimators : int, default=100
         Number of trees or learners in the ensemble. Here rounds, of one tree per class.
-    max_depth : int or None, default=None
-        The most splits from root to leaf. None: no limit.
-    min_samples_leaf : int, default=20
-        The fewest training rows in a leaf.
-    l2_regularization : float, default=0.0
-        Half of it times the squared weights, or values of leaves, is added to the loss.
     cost_penalty : float, default=0.0
         Loss that one unit of cost must save to be spent. Here the impurity that a split takes off.
     loss : {"auto", "logistic", "multinomial", "one_vs_all", "exponential", ...} or Loss, default="auto"
@@ -159,8 +151,6 @@ class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
         Share of the training rows held out to decide on. None: none are. The model ends with the round of least loss there.
     n_iter_no_change : int or None, default=20
         Rounds without gain on the validation rows after which training ends. None: never before ``n_estimators``.
-    max_bins : int, default=255
-        The most bins per column; missing values have one of their own.
     evaluation_cost : float, default=0.0
         Price of evaluating one stage, features apart, in the unit of ``costs``. Here per tree: a round has one per class.
     time_budget : float, default=None
@@ -168,15 +158,6 @@ class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
     warm_start : bool, default=False
         Whether ``fit`` goes on from the fitted model. On the same table, up to ``n_estimators`` rounds in all; also after
         ``anytime.load``.
-    costs, class_weight, learning_rate, max_leaf_nodes, categorical_features, budget, meter, random_state
-        As in :class:`SpeedBoostClassifier`.
-    n_jobs, verbose
-        As in :class:`SpeedBoostClassifier`.
-
-    Attributes
-    ----------
-    plan_, classes_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
-        As in :class:`AnytimeClassifier`.
 
     Examples
     --------
@@ -188,6 +169,7 @@ class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
     """
 
 
+@declared(like=GradientBoostingClassifier)
 @without("class_weight")
 class GradientBoostingRegressor(RegressorFace, _GradientBoosting):
     """Gradient boosting of histogram trees, readable after any round; with a price on first use, Greedy Miser.
@@ -196,17 +178,6 @@ class GradientBoostingRegressor(RegressorFace, _GradientBoosting):
     ----------
     loss : {"auto", "squared", "absolute", "huber", "quantile", "poisson"} or Loss, default="auto"
         "auto": squared.
-    costs, n_estimators, learning_rate, max_leaf_nodes, max_depth, min_samples_leaf, l2_regularization, cost_penalty
-        As in :class:`GradientBoostingClassifier`.
-    validation_fraction, n_iter_no_change, max_bins, categorical_features, evaluation_cost, time_budget, budget, meter
-        As in :class:`GradientBoostingClassifier`.
-    warm_start, random_state, n_jobs, verbose
-        As in :class:`GradientBoostingClassifier`.
-
-    Attributes
-    ----------
-    plan_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
-        As in :class:`AnytimeRegressor`.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from anytime.boosting.boosted import BoostedModel, BoostedRanker, Training, tree
 from anytime.boosting.renewal import Booster, Renewal, Renewed
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import Loss
-from anytime.parameters import shared, store, without
+from anytime.parameters import declared, shared, store, without
 from anytime.plan import Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower
@@ -170,6 +170,7 @@ def _with_branches(chain: Plan, branches: list[Plan]) -> Plan:
     return replace(plan, branches=kept) if kept else chain
 
 
+@declared()
 class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
     """A classifier that is as good as possible at every budget.
 
@@ -181,27 +182,15 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
 
     Parameters
     ----------
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
     loss : {"auto", "logistic", "multinomial", "exponential", "multiclass_exponential", ...} or Loss, default="auto"
         "auto": logistic for two classes, multinomial for more.
     n_estimators : int, default=300
         Number of trees or learners in the ensemble. The most rounds of each model (one tree per class and round); validation
         rows say how many there are.
-    learning_rate : float, default=0.1
-        Factor by which each learner's step is shrunk.
-    max_leaf_nodes : int or None, default=31
-        The most leaves of a tree. None: no limit.
     min_samples_leaf : int, default=20
         The fewest training rows in a leaf. In small tables a twentieth of the rows, where that is less.
-    l2_regularization : float, default=1.0
-        Half of it times the squared weights, or values of leaves, is added to the loss.
     max_stages : int, default=24
         The most stages that the plan may have. With more purchases than that, stages are spaced evenly on the logarithm of cost.
-    n_iter_no_change : int, default=20
-        Rounds without gain on the validation rows after which training ends.
     categorical_features : "from_dtype", list of columns or None, default="from_dtype"
         Columns that hold categories. "from_dtype": those of a table that are no numbers. In an array, name those, which hold
         whole numbers from 0 on.
@@ -214,21 +203,6 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
     warm_start : bool, default=False
         Whether ``fit`` goes on from the fitted model. On the same table: stages stay, those that are missing or that a larger
         ``max_stages`` asks for are added, and trees are added where ``n_estimators`` allows more. Also after ``anytime.load``.
-    budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
-    meter : {"model", "realised"}, default="model"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
-    random_state : int, RandomState or None, default=None
-        Seed; the same seed gives the same model.
-    n_jobs : int, default=None
-        Threads. None: 1; -1: all cores. The result does not depend on it.
-    verbose : int, default=0
-        Whether progress is printed.
-
-    Attributes
-    ----------
-    plan_, classes_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
-        As in :class:`AnytimeClassifier`.
 
     See Also
     --------
@@ -244,6 +218,7 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
     """
 
 
+@declared(like=SpeedBoostClassifier)
 @without("class_weight")
 class SpeedBoostRegressor(RegressorFace, _SpeedBoost):
     """A regressor that is as good as possible at every budget.
@@ -252,17 +227,6 @@ class SpeedBoostRegressor(RegressorFace, _SpeedBoost):
     ----------
     loss : {"auto", "squared", "absolute", "huber", "quantile", "poisson"} or Loss, default="auto"
         "auto": squared.
-    costs, n_estimators, learning_rate, max_leaf_nodes, min_samples_leaf, l2_regularization, max_stages, n_iter_no_change
-        As in :class:`SpeedBoostClassifier`.
-    categorical_features, evaluation_cost, time_budget, budget, meter
-        As in :class:`SpeedBoostClassifier`.
-    warm_start, random_state, n_jobs, verbose
-        As in :class:`SpeedBoostClassifier`.
-
-    Attributes
-    ----------
-    plan_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
-        As in :class:`SpeedBoostClassifier`.
 
     Examples
     --------
@@ -274,6 +238,7 @@ class SpeedBoostRegressor(RegressorFace, _SpeedBoost):
     """
 
 
+@declared(like=SpeedBoostClassifier)
 @without("class_weight")
 class SpeedBoostRanker(BoostedRanker, _SpeedBoost):
     """A ranker of documents that is as good as possible at every budget.
@@ -284,17 +249,6 @@ class SpeedBoostRanker(BoostedRanker, _SpeedBoost):
     ----------
     loss : {"auto", "lambdarank", "pairwise_logistic", "pairwise_hinge", "squared"} or Loss, default="auto"
         "auto": lambdarank. "squared": regression on the grades.
-    costs, n_estimators, learning_rate, max_leaf_nodes, min_samples_leaf, l2_regularization, max_stages, n_iter_no_change
-        As in :class:`SpeedBoostClassifier`.
-    categorical_features, evaluation_cost, time_budget, budget, meter
-        As in :class:`SpeedBoostClassifier`.
-    warm_start, random_state, n_jobs, verbose
-        As in :class:`SpeedBoostClassifier`.
-
-    Attributes
-    ----------
-    plan_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
-        As in :class:`SpeedBoostClassifier`.
 
     Examples
     --------

@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 from sklearn.utils._param_validation import StrOptions
 
 from anytime.forests.kinds import Classes, Numbers, SingleTree
-from anytime.parameters import shared, without
+from anytime.parameters import declared, without
 
 _OF_FORESTS = ("n_estimators", "bootstrap", "warm_start")
 
 
+@declared()
 class BudgetForestClassifier(Classes):
     """A forest grown until the average row would pay more than the budget (BudgetRF).
 
@@ -28,12 +29,8 @@ class BudgetForestClassifier(Classes):
 
     Parameters
     ----------
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column.
     mean_budget : float, default=None
         What rows may pay on average in a prediction that names no bound. None: no limit. Trees are grown up to it.
-    budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
     n_estimators : int, default=100
         Number of trees or learners in the ensemble. Fewer where ``mean_budget`` or time ends growing.
     impurity : {"pairs", "powers", "entropy", "gini"} or Impurity, default="pairs"
@@ -50,10 +47,6 @@ class BudgetForestClassifier(Classes):
         Which thresholds are tried: all, or 20 to 80 random ones per column and node, which makes trees differ more.
     max_features : int, float, "sqrt", "log2" or None, default=None
         Random columns tried at a node. None: all.
-    max_depth : int or None, default=None
-        The most splits from root to leaf. None: no limit.
-    min_samples_leaf : int, default=1
-        The fewest training rows in a leaf.
     min_impurity : float, default=0.0
         A node with no more impurity is a leaf.
     discount_reused : bool, default=False
@@ -72,23 +65,15 @@ class BudgetForestClassifier(Classes):
     validation_fraction : float or None, default=0.2
         Share of the training rows held out to decide on. None: none are. Then costs are those of the training rows, nothing is
         chosen, and trees stand as grown.
-    max_bins : int, default=255
-        The most bins per column; missing values have one of their own.
     categorical_features : "from_dtype", list of columns or None, default="from_dtype"
         Columns that hold categories. "from_dtype": those of a table that are no numbers. Columns of an array that are named here
         hold whole numbers from 0 on.
     time_budget : float, default=None
         Seconds that ``fit`` may take. None: no limit. The forest has the trees that were grown by then.
-    meter : {"realised", "model"}, default="realised"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     warm_start : bool, default=False
         Whether ``fit`` goes on from the fitted model. The rows have to be the same: more ``n_estimators``, a larger
         ``mean_budget`` or more time then add trees. The setting stays the one chosen first. Also after ``anytime.load``, where
         the trees are grown again with that setting.
-    random_state : int, RandomState or None, default=None
-        Seed; the same seed gives the same model.
-    n_jobs : int, default=None
-        Threads. None: 1; -1: all cores. The result does not depend on it.
     verbose : int, default=0
         Whether progress is printed. Ctrl-C ends training with the trees grown so far.
 
@@ -98,7 +83,6 @@ class BudgetForestClassifier(Classes):
         ``plan_.expected_costs`` is what validation rows pay on average after each stage.
     expected_cost_ : float
         And after the last.
-    classes_ : (C,) array
     alpha_ : float or None
         The threshold used; None with another impurity.
     setting_ : Setting
@@ -108,8 +92,6 @@ class BudgetForestClassifier(Classes):
     trees_ : list of ClassTree
         In the order of the plan. Empty where not even the first was within the budget: then the plan has the levels of it that
         are. Not after ``truncate`` or ``load``.
-    n_features_in_, feature_names_in_, stage_costs_, order_, categories_
-        As in :class:`AnytimeClassifier`.
 
     See Also
     --------
@@ -126,12 +108,12 @@ class BudgetForestClassifier(Classes):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **Classes._parameter_constraints,
-        **shared("n_estimators", "warm_start"),
         "bootstrap": ["boolean"],
         "vote": [StrOptions({"probability", "majority", "counts"})],
     }
 
 
+@declared(like=BudgetForestClassifier)
 @without(*_OF_FORESTS, "vote", alpha=0.0, search="exhaustive", cost_weighted=True)
 class BudgetTreeClassifier(SingleTree, Classes):
     """A tree whose dearest path is near the cheapest possible (GreedyTree), readable at every cost.
@@ -142,21 +124,9 @@ class BudgetTreeClassifier(SingleTree, Classes):
 
     Parameters
     ----------
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column.
     mean_budget : float, default=None
         What rows may pay on average in a prediction that names no bound. None: no limit. The tree is cut where its levels exceed
         it.
-    budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
-    alpha : float or "auto", default=0.0
-        As in :class:`BudgetForestClassifier`; here 0 unless asked for.
-    search : {"exhaustive", "random"}, default="exhaustive"
-    cost_weighted : bool, float from 0 to 1, or "auto", default=True
-    impurity, alphas, split, tests, max_features, max_depth, min_samples_leaf, min_impurity, discount_reused, class_weight
-        As in :class:`BudgetForestClassifier`.
-    validation_fraction, max_bins, categorical_features, time_budget, meter, random_state, n_jobs, verbose
-        As in :class:`BudgetForestClassifier`.
 
     Attributes
     ----------
@@ -165,10 +135,8 @@ class BudgetTreeClassifier(SingleTree, Classes):
     guarantee_ : TreeGuarantee or None
         How far that is from the best possible, on the rows it was grown on. None where nothing is proved: another
         ``split``, ``search`` or impurity, some columns only, leaves of several rows, stumps of three categories or more.
-    plan_, expected_cost_, classes_, alpha_, setting_, trials_, trees_
+    expected_cost_, alpha_, setting_, trials_, trees_
         As in :class:`BudgetForestClassifier`.
-    n_features_in_, feature_names_in_, stage_costs_, order_, categories_
-        As in :class:`AnytimeClassifier`.
 
     See Also
     --------
@@ -184,6 +152,7 @@ class BudgetTreeClassifier(SingleTree, Classes):
     """
 
 
+@declared(like=BudgetForestClassifier)
 class BudgetForestRegressor(Numbers):
     """A forest grown until the average row would pay more than the budget.
 
@@ -198,21 +167,13 @@ class BudgetForestRegressor(Numbers):
         The fewest training rows in a leaf. Small: few deep trees; large: many shallow ones. "auto": the best of ``leaf_sizes`` on
         validation rows.
     leaf_sizes : sequence of int, default=(1, 5, 15, 50)
-    costs, mean_budget, budget, n_estimators, split, tests, search, max_features, max_depth, min_impurity, discount_reused
-        As in :class:`BudgetForestClassifier`.
-    bootstrap, cost_weighted, validation_fraction, max_bins, categorical_features, time_budget, meter, warm_start, random_state
-        As in :class:`BudgetForestClassifier`.
-    n_jobs, verbose
-        As in :class:`BudgetForestClassifier`.
 
     Attributes
     ----------
     min_samples_leaf_ : int
         The fewest rows of a leaf that was used.
-    plan_, expected_cost_, setting_, trials_, trees_
+    expected_cost_, setting_, trials_, trees_
         As in :class:`BudgetForestClassifier`.
-    n_features_in_, feature_names_in_, stage_costs_, order_, categories_
-        As in :class:`AnytimeRegressor`.
 
     Examples
     --------
@@ -225,11 +186,11 @@ class BudgetForestRegressor(Numbers):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **Numbers._parameter_constraints,
-        **shared("n_estimators", "warm_start"),
         "bootstrap": ["boolean"],
     }
 
 
+@declared(like=BudgetForestRegressor)
 @without(*_OF_FORESTS, search="exhaustive", cost_weighted=True)
 class BudgetTreeRegressor(SingleTree, Numbers):
     """A tree whose dearest path is near the cheapest possible, readable at every cost.
@@ -238,23 +199,13 @@ class BudgetTreeRegressor(SingleTree, Numbers):
     ----------
     min_samples_leaf : int or "auto", default="auto"
         The fewest training rows in a leaf. "auto": the best of ``leaf_sizes`` on validation rows.
-    leaf_sizes : sequence of int, default=(1, 5, 15, 50)
-    impurity : {"pairs", "squared_error"} or Impurity, default="pairs"
-        As in :class:`BudgetForestRegressor`.
-    search : {"exhaustive", "random"}, default="exhaustive"
-    costs, budget, split, tests, max_features, max_depth, min_impurity, discount_reused, cost_weighted
-        As in :class:`BudgetTreeClassifier`.
-    validation_fraction, max_bins, categorical_features, time_budget, meter, random_state, n_jobs, verbose
-        As in :class:`BudgetTreeClassifier`.
 
     Attributes
     ----------
     max_cost_, guarantee_
         As in :class:`BudgetTreeClassifier`; the guarantee is what the run says, as the least impurity above 0 is not known.
-    plan_, expected_cost_, min_samples_leaf_, setting_, trials_, trees_
+    expected_cost_, min_samples_leaf_, setting_, trials_, trees_
         As in :class:`BudgetForestRegressor`.
-    n_features_in_, feature_names_in_, stage_costs_, order_, categories_
-        As in :class:`AnytimeRegressor`.
 
     Examples
     --------

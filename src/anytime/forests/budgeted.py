@@ -24,7 +24,7 @@ from anytime.forests.growing import ClassTree, ClassTreeGrower
 from anytime.forests.impurity import CustomImpurity, Impurity, read_impurity
 from anytime.forests.sequence import levels_within, order_trees, sequence_plan
 from anytime.forests.within_budget import Growth, JudgingRows, Rival, Visited, grow_within
-from anytime.parameters import not_negative, positive_integer, shared, store
+from anytime.parameters import not_negative, positive_integer, store
 from anytime.plan import Array, Plan
 from anytime.trees.binning import BinnedData
 from anytime.trees.clock import Clock
@@ -128,8 +128,6 @@ class BudgetModel(ColumnModel):
     trials_: list[SettingTrial]
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **shared("costs", "mean_budget", "budget", "meter", "max_depth", "max_bins", "categorical_features"),
-        **shared("validation_fraction", "time_budget", "random_state", "n_jobs", "verbose"),
         "split": [StrOptions({"minimax", "expected"})],
         "tests": [StrOptions({"stumps", "multiway"})],
         "search": [StrOptions({"exhaustive", "random"})],

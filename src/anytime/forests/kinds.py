@@ -20,7 +20,7 @@ from anytime.forests.growing import ClassTree
 from anytime.forests.guarantee import TreeGuarantee
 from anytime.forests.impurity import ClassPairs, Entropy, Gini, Impurity, Powers, SquaredError, SquaredPairs
 from anytime.forests.levels import max_cost
-from anytime.parameters import not_negative, positive_integer, shared, without
+from anytime.parameters import not_negative, positive_integer, without
 from anytime.plan import Array
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
@@ -36,7 +36,6 @@ class Classes(ClassifierFace, BudgetModel):
         "impurity": [StrOptions({"pairs", "powers", "entropy", "gini"}), Impurity],
         "alpha": [not_negative, StrOptions({"auto"})],
         "alphas": ["array-like"],
-        **shared("min_samples_leaf", "class_weight"),
     }
 
     @property

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,12 +29,9 @@ from anytime.greedy import greedy
 from anytime.linear.moments import Moments
 from anytime.linear.pursuit import GroupedProblem, PursuitOracle
 from anytime.linear.sequencing import Arrangement
-from anytime.parameters import shared, store
+from anytime.parameters import declared, store
 from anytime.plan import Plan
 from anytime.validation import validated
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
 
 __all__ = ["ClassifierTree", "LinearTree", "LinearTreeBlock", "SubmodularTreeClassifier"]
 
@@ -190,7 +187,6 @@ class ClassifierTree(ClassifierFace, AnytimeModel):
     """What both trees of classifiers share."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **shared("costs", "max_stages", "class_weight", "budget", "meter", "n_jobs"),
         "l2_regularization": [Interval(Real, 0, None, closed="neither")],
     }
 
@@ -254,12 +250,8 @@ class ClassifierTree(ClassifierFace, AnytimeModel):
     def _grow(self, X: Array, Y: Array, share: Array, costs: BoundCosts) -> LinearTree:
         """A tree for standardised columns and indicators of the classes, rows counted by ``share``."""
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = True
-        return tags
 
-
+@declared()
 class SubmodularTreeClassifier(ClassifierTree):
     """ASTC: a balanced tree of linear classifiers, each of which buys columns by gain per price up to a budget of its own.
 
@@ -269,8 +261,6 @@ class SubmodularTreeClassifier(ClassifierTree):
 
     Parameters
     ----------
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column.
     node_budget : float, default=5
         What a node may spend.
     max_stages : int, default=3
@@ -279,18 +269,9 @@ class SubmodularTreeClassifier(ClassifierTree):
         Half of it times the squared weights, or values of leaves, is added to the loss. Columns are standardised.
     min_samples_leaf : int, default=20
         The fewest training rows in a leaf. A node that fewer rows reach says what its parent does.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
-    budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
-    meter : {"model", "realised"}, default="model"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
-    n_jobs : int, default=None
-        Threads. None: 1; -1: all cores. The result does not depend on it.
 
     Attributes
     ----------
-    classes_ : (C,)
     tree_ : LinearTree
     plan_, stage_costs_, order_, n_features_in_, feature_names_in_
         As in :class:`AnytimeClassifier`. A stage is a level of the tree.
@@ -307,7 +288,6 @@ class SubmodularTreeClassifier(ClassifierTree):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ClassifierTree._parameter_constraints,
         "node_budget": [Interval(Real, 0, None, closed="left")],
-        **shared("min_samples_leaf"),
     }
 
     def __init__(

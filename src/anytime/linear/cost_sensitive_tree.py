@@ -22,7 +22,7 @@ from anytime.linear.classifier_tree import (
     leading_direction,
     middle,
 )
-from anytime.parameters import shared, store
+from anytime.parameters import declared, store
 
 Array = NDArray[np.float64]
 
@@ -31,6 +31,7 @@ _SMOOTHING = 1e-4  # below this a weight of a standardised column counts as zero
 _ZERO = 1e-2  # share of the largest weight of a node below which a column is dropped
 
 
+@declared(like=SubmodularTreeClassifier)
 class CostSensitiveTreeClassifier(ClassifierTree):
     r"""CSTC: a balanced tree of linear classifiers, trained by one objective in which a path pays for a column once.
 
@@ -45,8 +46,6 @@ class CostSensitiveTreeClassifier(ClassifierTree):
 
     Parameters
     ----------
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column.
     cost_penalty : float, default=0.1
         Loss that one unit of cost must save to be spent. The loss is squared error; lambda in the paper.
     l1 : float, default=1e-4
@@ -57,20 +56,12 @@ class CostSensitiveTreeClassifier(ClassifierTree):
         Renewals of the bounds.
     l2_regularization : float, default=1e-3
         Half of it times the squared weights, or values of leaves, is added to the loss. In the last fit and the first.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
-    budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
-    meter : {"model", "realised"}, default="model"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
-    n_jobs : int, default=None
-        Threads. None: 1; -1: all cores. The result does not depend on it.
 
     Attributes
     ----------
     n_iter_ : int
         Renewals of the bounds.
-    classes_, tree_, plan_, stage_costs_, order_, n_features_in_, feature_names_in_
+    tree_
         As in :class:`SubmodularTreeClassifier`.
 
     Examples
@@ -84,7 +75,6 @@ class CostSensitiveTreeClassifier(ClassifierTree):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ClassifierTree._parameter_constraints,
-        **shared("cost_penalty"),
         "l1": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
     }

@@ -8,7 +8,7 @@ forward regression and orthogonal matching pursuit of Grubb, *Anytime Prediction
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from numbers import Real
 from pathlib import Path as FilePath
@@ -31,7 +31,7 @@ from anytime.linear.learning_from_rows import learn_from_rows
 from anytime.linear.moments import Moments, Standardised
 from anytime.linear.sequencing import Arrangement, Recipe
 from anytime.losses import Loss
-from anytime.parameters import PARAMETERS, shared, store
+from anytime.parameters import PARAMETERS, store
 from anytime.plan import Plan
 from anytime.validation import validated
 
@@ -70,7 +70,6 @@ class GroupPursuit(AnytimeModel):
     l2_regularization_: Array
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **shared("costs", "validation_fraction", "budget", "meter", "random_state", "n_jobs", "verbose"),
         "selection": [
             StrOptions({"omp", "forward", "single", "forward_single", "mp", "lasso", "exhaustive"})
         ],
@@ -97,6 +96,7 @@ class GroupPursuit(AnytimeModel):
         schedule: str = "greedy",
         c_min: float | str = "auto",
         loss: str | Loss = "auto",
+        class_weight: Mapping[Any, float] | str | None = None,
         l2_regularization: float | str = "auto",
         norm_bound: float | None = None,
         fit_intercept: bool = True,

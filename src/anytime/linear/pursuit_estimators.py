@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +15,7 @@ from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.linear.group_pursuit import GroupPursuit, keeps_moments
 from anytime.linear.moments import refuse_overflow
 from anytime.losses import LINKS, Loss, training_loss
-from anytime.parameters import shared, store
+from anytime.parameters import declared, without
 from anytime.plan import Plan
 from anytime.validation import target_numbers
 
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
+@declared()
+@without("class_weight")
 class GroupPursuitRegressor(RegressorFace, GroupPursuit):
     """Anytime linear regression: groups bought in the order of gain per unit of cost, weights refitted for every prefix.
 
@@ -34,8 +35,6 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
 
     Parameters
     ----------
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column.
     selection : {"omp", "forward", "single", "forward_single", "mp", "lasso", "exhaustive"}, default="omp"
         How the next group is chosen: "omp" by the gradient over the group (orthogonal matching pursuit), "forward" by the exact
         gain (forward regression; as fast for squared loss, a refit per candidate for others). The others are baselines: "single"
@@ -73,14 +72,8 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
         order is then learned from the others. Where that makes fewer than 10 rows it is 1e-3, and all groups are bought.
     tol : float, default=1e-8
         Relative size of the gradient at which a refit ends; squared loss is solved exactly.
-    budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
-    meter : {"model", "realised"}, default="model"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     random_state : int, RandomState or None, default=None
         Seed; the same seed gives the same model. It draws the held-out rows.
-    n_jobs : int, default=None
-        Threads. None: 1; -1: all cores. The result does not depend on it.
     verbose : int, default=0
         Whether progress is printed. 1: a line per purchase of a fit by refits (squared loss is done at once). Ctrl-C ends such a
         fit with the groups bought so far.
@@ -152,6 +145,7 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
         return tags
 
 
+@declared(like=GroupPursuitRegressor)
 class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
     """Anytime linear classification: logistic or multinomial regression whose groups are bought one after the other.
 
@@ -160,37 +154,20 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
 
     Parameters
     ----------
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column.
-    selection, refit, whiten, cost_aware, schedule, c_min
-        As in :class:`GroupPursuitRegressor`.
     loss : {"auto", "log", "one_vs_all", "squared"} or Loss, default="auto"
         "auto" is "log": logistic regression for two classes, multinomial for more. "one_vs_all": a logistic regression per class
         on the same groups. "squared": least squares to the indicator of each class, in one pass over the data.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. ``partial_fit`` and
         ``fit_chunks`` do not know how often that is: give them a dict.
-    l2_regularization, norm_bound, fit_intercept, tol
-        As in :class:`GroupPursuitRegressor`. Without an intercept all classes are equal before the first purchase.
-    validation_fraction : float or None, default=0.2
-        Share of the training rows held out to decide on. None: none are.
-    budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
-    meter : {"model", "realised"}, default="model"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
-    random_state : int, RandomState or None, default=None
-        Seed; the same seed gives the same model.
-    n_jobs : int, default=None
-        Threads. None: 1; -1: all cores. The result does not depend on it.
-    verbose : int, default=0
-        Whether progress is printed.
+    fit_intercept : bool, default=True
+        The shares of the classes are the answer before the first purchase; False: all are equal.
 
     Attributes
     ----------
-    classes_ : (C,)
     coef_, intercept_ : (K, d) and (K,)
         Of the last stage, in the units of the columns: a row of scores per class, or one for two classes and "log".
-    plan_, stage_costs_, order_, l2_regularization_, certificate_, n_features_in_, feature_names_in_
+    l2_regularization_, certificate_
         As in :class:`GroupPursuitRegressor`.
 
     Examples
@@ -203,36 +180,6 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
     """
 
     _default_loss = "log"
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **GroupPursuit._parameter_constraints,
-        **shared("class_weight"),
-    }
-
-    def __init__(
-        self,
-        *,
-        costs: Any = None,
-        selection: str = "omp",
-        refit: bool = True,
-        whiten: str | bool = "data",
-        cost_aware: bool = True,
-        schedule: str = "greedy",
-        c_min: float | str = "auto",
-        loss: str | Loss = "auto",
-        class_weight: Mapping[Any, float] | str | None = None,
-        l2_regularization: float | str = "auto",
-        norm_bound: float | None = None,
-        fit_intercept: bool = True,
-        validation_fraction: float | None = 0.2,
-        tol: float = 1e-8,
-        budget: float | None = None,
-        meter: str = "model",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int | bool = 0,
-    ) -> None:
-        store(self, locals())
 
     def _weighed_by_class(self, y: Any, weight: Array | None, streaming: bool = False) -> Array | None:
         if self.class_weight is None:
@@ -304,11 +251,6 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
                 "a classifier's moments have one target per class, 1 where a row is of that class"
             )
         self.classes_ = np.arange(n_targets)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = True
-        return tags
 
 
 def _last_weights(plan: Plan) -> tuple[Array, Array]:

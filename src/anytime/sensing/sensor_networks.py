@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from anytime.costs import BoundCosts, FeatureCosts
 from anytime.engine import Run
 from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
-from anytime.parameters import positive, shared, store, without
+from anytime.parameters import declared, positive, store, without
 from anytime.plan import Plan
 from anytime.rules import ScoreRule
 from anytime.sensing.block import SensorBlock
@@ -59,7 +59,6 @@ class _SensorNetwork(AnytimeModel):
     """What both estimators share."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **shared("costs", "mean_budget", "budget", "meter", "random_state", "n_jobs"),
         "solver": [HasMethods("solve"), None],
         "gate": [StrOptions({"sigmoid", "relu"})],
         "slope": [positive],
@@ -217,6 +216,7 @@ def _speaking_costs(sensors: BoundCosts) -> BoundCosts:
     return costs.bind(sensors.column_group.size)
 
 
+@declared()
 class SensorNetworkClassifier(ClassifierFace, _SensorNetwork):
     """Sensors that each see some of the columns and speak only when it helps; a cloud that adds up what they say.
 
@@ -243,24 +243,13 @@ class SensorNetworkClassifier(ClassifierFace, _SensorNetwork):
         Of the sigmoid.
     open_gates : {"scaled", "whole"}, default="scaled"
         Whether what a sensor says is multiplied by its gate, once that is open, or counts in full.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
-    meter : {"realised", "model"}, default="realised"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
-    random_state : int, RandomState or None, default=None
-        Seed; the same seed gives the same model.
-    n_jobs : int, default=None
-        Threads. None: 1; -1: all cores. The result does not depend on it.
 
     Attributes
     ----------
     plan_ : Plan
         A stage for each sensor, those that change the answer most per price first.
-    classes_ : (C,)
     sensors_ : list of str
         Sensors in the order of the stages.
-    n_features_in_, feature_names_in_, stage_costs_
-        As in :class:`AnytimeClassifier`.
 
     Notes
     -----
@@ -278,11 +267,6 @@ class SensorNetworkClassifier(ClassifierFace, _SensorNetwork):
     (True, True)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **_SensorNetwork._parameter_constraints,
-        **shared("class_weight"),
-    }
-
     def _learn(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
         rows, labels, weight = _read(self, X, y, sample_weight)
         check_classification_targets(labels)
@@ -298,18 +282,14 @@ class SensorNetworkClassifier(ClassifierFace, _SensorNetwork):
         self._train(rows, targets, np.log(np.maximum(prior, 1e-12)), "cross_entropy", link, weight)
 
 
+@declared(like=SensorNetworkClassifier)
 @without("class_weight")
 class SensorNetworkRegressor(RegressorFace, _SensorNetwork):
     """Sensors that each see some of the columns and speak only when it helps; the answer is ``mean + Σ_k v_k'x_k g_k``.
 
-    Parameters
-    ----------
-    costs, mean_budget, budget, solver, gate, slope, open_gates, meter, random_state, n_jobs
-        As in :class:`SensorNetworkClassifier`.
-
     Attributes
     ----------
-    plan_, sensors_, n_features_in_, feature_names_in_, stage_costs_
+    sensors_
         As in :class:`SensorNetworkClassifier`.
 
     Examples

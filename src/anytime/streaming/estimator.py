@@ -50,8 +50,6 @@ class StreamingBoost(Checkpoints):
     """What classifier and regressor share."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **shared("costs", "n_estimators", "categorical_features", "evaluation_cost", "time_budget"),
-        **shared("budget", "meter", "random_state", "n_jobs", "verbose"),
         "learner": [str, StreamLearner],
         "loss": [str, StreamLoss],
         "learning_rate": [*shared("learning_rate")["learning_rate"], None],

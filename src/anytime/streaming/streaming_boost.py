@@ -5,7 +5,7 @@ Streaming gradient boosting: Hu, *Anytime Prediction and Learning for the Balanc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS
-from anytime.parameters import shared, without
+from anytime.parameters import declared, without
 from anytime.plan import Array
 from anytime.streaming.class_weights import ClassWeights
 from anytime.streaming.estimator import StreamingBoost
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 
+@declared()
 class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
     """Gradient boosting that learns from a stream of rows, in constant memory, and can be read at any moment.
 
@@ -68,18 +69,8 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
     categorical_features : "from_dtype", list of columns or None, default="from_dtype"
         Columns that hold categories. "from_dtype": those of a table that are no numbers. Those of an array hold whole numbers
         from 0 on. Categories are read as the mean target of earlier rows that had them.
-    evaluation_cost : float, default=0.0
-        Price of evaluating one stage, features apart, in the unit of ``costs``.
     time_budget : float, default=None
         Seconds that ``fit`` may take. None: no limit. The model has learned from the rows that were passed by then.
-    budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
-    meter : {"model", "realised"}, default="model"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
-    random_state : int, RandomState or None, default=None
-        Seed; the same seed gives the same model.
-    n_jobs : int, default=None
-        Threads. None: 1; -1: all cores. The result does not depend on it.
     verbose : int, default=0
         Whether progress is printed. 1: at every tenth of the rows of ``fit``, which Ctrl-C ends with what was learned so far.
 
@@ -87,14 +78,11 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
     ----------
     plan_ : Plan
         The learners as they are now.
-    classes_ : (C,) array
     rows_seen_ : int
     progressive_error_ : float
         Share of wrong classes among all predictions made before learning.
     edges_, prefix_losses_, best_prefix_, n_estimators_, n_alarms_
         Of every learner, of every prefix, and counts.
-    n_features_in_, feature_names_in_, stage_costs_, order_, categories_
-        As in :class:`AnytimeClassifier`.
 
     Notes
     -----
@@ -113,10 +101,6 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
     """
 
     classes_: NDArray[Any]
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **StreamingBoost._parameter_constraints,
-        **shared("class_weight"),
-    }
 
     def _class_weights(self) -> ClassWeights | None:
         given = self.class_weight
@@ -194,34 +178,22 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
         return tags
 
 
+@declared(like=StreamingBoostClassifier)
 @without("class_weight")
 class StreamingBoostRegressor(RegressorFace, StreamingBoost):
     """Gradient boosting that learns from a stream of rows, in constant memory, and can be read at any moment.
 
     Parameters
     ----------
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column. Learners that may read few columns (``max_features``) make prefixes cheap.
-    n_estimators : int, default=100
-        Number of trees or learners in the ensemble. More can be added later with ``append``.
     loss : {"auto", "squared", "absolute"} or StreamLoss, default="auto"
         "auto": squared. The target is standardised by its first 100 rows; the answer of no learners is their mean.
-    learning_rate : float, default=None
-        Factor by which each learner's step is shrunk. None: 0.2 of the inverse smoothness of the loss, 0.5 of it for several
-        classes; for losses with kinks, ``1 / (lambda i)`` for learner ``i``.
-    learner, algorithm, batch_size, epochs, rehearse, drift, standardise, prefix, categorical_features
-        As in :class:`StreamingBoostClassifier`.
-    evaluation_cost, time_budget, budget, meter, random_state, n_jobs, verbose
-        As in :class:`StreamingBoostClassifier`.
 
     Attributes
     ----------
     progressive_error_ : float
         Root mean square error of all predictions made before learning.
-    plan_, rows_seen_, edges_, prefix_losses_, best_prefix_, n_estimators_, n_alarms_
+    rows_seen_, edges_, prefix_losses_, best_prefix_, n_estimators_, n_alarms_
         As in :class:`StreamingBoostClassifier`.
-    n_features_in_, feature_names_in_, stage_costs_, order_, categories_
-        As in :class:`AnytimeRegressor`.
 
     Examples
     --------

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, has_
 from anytime.costs import BoundCosts
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS
-from anytime.parameters import shared, store, without
+from anytime.parameters import declared, store, without
 from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.clock import inner_fit
@@ -58,8 +58,6 @@ class ImportedModel(ColumnModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": [HasMethods(["fit", "get_params", "set_params"]), NothingToFit, None],
-        **shared("costs", "budget", "meter", "evaluation_cost", "validation_fraction"),
-        **shared("class_weight", "random_state", "n_jobs"),  # the weights: of classifiers
     }
 
     def __init__(
@@ -260,6 +258,7 @@ class ImportedModel(ColumnModel):
         return tags
 
 
+@declared()
 class AnytimeClassifier(ClassifierFace, ImportedModel):
     """A tree-based classifier of another library, made interruptible.
 
@@ -271,10 +270,6 @@ class AnytimeClassifier(ClassifierFace, ImportedModel):
     estimator : classifier, default=None
         A forest, extra-trees or gradient boosting classifier of scikit-learn, LightGBM or XGBoost. None:
         ``HistGradientBoostingClassifier``.
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column.
-    budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
     meter : {"realised", "model"}, default="realised"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost. By the latter, the first tree
         that mixes many columns costs as much as all of them.
@@ -289,26 +284,13 @@ class AnytimeClassifier(ClassifierFace, ImportedModel):
     random_state : int, RandomState or None, default=None
         Seed; the same seed gives the same model. It chooses the held-out rows, and seeds the estimator and its parts where
         they have no ``random_state`` of their own.
-    n_jobs : int, default=None
-        Threads. None: 1; -1: all cores. The result does not depend on it.
 
     Attributes
     ----------
-    plan_ : Plan
-    classes_ : (C,) array
-    n_features_in_ : int
-    feature_names_in_ : (d,) array of str
-        Only if the columns have names, all of them strings.
-    stage_costs_ : (S,) array
-        Cumulative model cost after each stage.
-    order_ : list of str
-        Groups in the order in which they are first bought.
     ordering_ : OrderingLog or None
         How held-out rows ordered the stages. None: they stand as trained, or the model was loaded.
     columns_ : Columns
         How the original library reads a row.
-    categories_ : dict of int to list
-        Columns whose values are categories, each with its categories.
     source_ : str
         Who made the trees, such as ``"lightgbm.LGBMClassifier 4.7.0"``.
     estimator_ : classifier
@@ -350,6 +332,7 @@ class AnytimeClassifier(ClassifierFace, ImportedModel):
             raise ValueError(f"y holds the label {error.args[0]!r}, which the model does not know") from None
 
 
+@declared(like=AnytimeClassifier)
 @without("class_weight")
 class AnytimeRegressor(RegressorFace, ImportedModel):
     """A tree-based regressor of another library, made interruptible.
@@ -359,14 +342,10 @@ class AnytimeRegressor(RegressorFace, ImportedModel):
     estimator : regressor, default=None
         A forest, extra-trees or gradient boosting regressor of scikit-learn, LightGBM or XGBoost. None:
         ``HistGradientBoostingRegressor``.
-    costs, budget, meter, evaluation_cost, validation_fraction, random_state, n_jobs
-        As in :class:`AnytimeClassifier`.
 
     Attributes
     ----------
-    plan_, n_features_in_, feature_names_in_, stage_costs_, order_
-        As in :class:`AnytimeClassifier`.
-    ordering_, columns_, categories_, source_, estimator_
+    ordering_, columns_, source_, estimator_
         As in :class:`AnytimeClassifier`.
 
     See Also

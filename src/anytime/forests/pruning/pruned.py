@@ -81,8 +81,6 @@ class PrunedForest(ImportedModel):
     gap_: float
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **shared("costs", "mean_budget", "budget", "meter", "evaluation_cost", "max_stages"),
-        **shared("class_weight", "validation_fraction", "random_state", "n_jobs", "verbose"),
         "estimator": [HasMethods(["fit", "get_params", "set_params"]), NothingToFit, None],
         "cost_penalty": [*shared("cost_penalty")["cost_penalty"], None],
         "tolerance": [not_negative, None],

@@ -18,13 +18,14 @@ from anytime.forests.nodes import NodeStatistics, grown_from, keeps_errors, node
 from anytime.forests.pruning.paths import voting
 from anytime.forests.pruning.problem import leaves_of
 from anytime.forests.pruning.pruned import PrunedForest
-from anytime.parameters import without
+from anytime.parameters import declared, without
 from anytime.trees.arrays import LEAF
 from anytime.trees.imported_models import AnytimeClassifier, AnytimeRegressor
 from anytime.trees.making import check_columns, take_names, to_fit_again
 from anytime.trees.rows import checked_weights
 
 
+@declared()
 class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
     """A forest of trees for classification, pruned for a budget.
 
@@ -38,13 +39,9 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
     estimator : classifier, default=None
         A decision tree, random forest or extra-trees classifier of scikit-learn, a random forest of LightGBM or XGBoost, or
         a ``BudgetForestClassifier``. None: ``RandomForestClassifier``.
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column.
     mean_budget : float, default=None
         What rows may pay on average in a prediction that names no bound. None: no limit. The forest is pruned so that new rows
         keep to it, and no more.
-    budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
     cost_penalty : float, default=None
         Loss that one unit of cost must save to be spent. The loss is the error of single trees. 0 prunes what saves no error.
     tolerance : float, default=None
@@ -73,26 +70,17 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         Pruning and ``mean_budget`` reckon with it; predictions do not charge it.
     max_stages : int, default=12
         The most stages that the plan may have. They are prunings at equal ratios of cost.
-    meter : {"realised", "model"}, default="realised"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     validation_fraction : float, default=0.2
         Share of the training rows held out to decide on. None: none are. They say how good prunings are, and together with the
         training rows what they cost.
     random_state : int, RandomState or None, default=None
         Seed; the same seed gives the same model. It chooses the rows held out, and seeds the estimator where that has no seed.
-    n_jobs : int, default=None
-        Threads. None: 1; -1: all cores. The result does not depend on it.
     verbose : int, default=0
         Whether progress is printed. Ctrl-C ends the search, between prunings, with what was found.
 
     Attributes
     ----------
-    plan_ : Plan
-    classes_ : (C,) array
-    n_features_in_ : int
-    feature_names_in_ : (d,) array of str
-        Only if the columns have names, all of them strings.
-    stage_costs_, order_, columns_, categories_, source_, estimator_
+    columns_, source_, estimator_
         As in :class:`AnytimeClassifier`.
     path_ : PruningPath
         All prunings considered, with cost, error, size and how they do on held-out rows.
@@ -137,6 +125,7 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         return voting(statistics) if self.vote == "majority" else statistics
 
 
+@declared(like=PrunedForestClassifier)
 @without("vote", "class_weight")
 class PrunedForestRegressor(PrunedForest, AnytimeRegressor):
     """A forest of trees for regression, pruned for a budget.
@@ -149,14 +138,10 @@ class PrunedForestRegressor(PrunedForest, AnytimeRegressor):
     cost_penalty : float, default=None
         Loss that one unit of cost must save to be spent. The loss is the squared error of single trees, or what the criterion of
         the estimator counts.
-    costs, mean_budget, budget, tolerance, method, out_of_bag, refit, evaluation_cost, max_stages, meter
-        As in :class:`PrunedForestClassifier`.
-    validation_fraction, random_state, n_jobs, verbose
-        As in :class:`PrunedForestClassifier`.
 
     Attributes
     ----------
-    plan_, n_features_in_, feature_names_in_, stage_costs_, order_, columns_, categories_, source_, estimator_
+    columns_, source_, estimator_
         As in :class:`AnytimeClassifier`.
     path_, usage_, refit_, pruning_, pruner_, n_nodes_, gap_
         As in :class:`PrunedForestClassifier`.
