@@ -33,6 +33,7 @@ from anytime.trees.binning import BinnedData
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import join
 from anytime_research.curves import prefix_precision, select_on_validation
+from anytime_research.linear.baselines import LassoPathClassifier
 
 Array = NDArray[np.float64]
 Mode = Literal["minimax", "expected"]
@@ -290,9 +291,7 @@ def cstc(split: Split, penalties: Sequence[float] = PATH_PENALTIES, n_levels: in
 
 def weighted_lasso(split: Split) -> dict[str, Pair]:
     """Least squares with an L1 penalty in proportion to prices, by its own path of solutions."""
-    model = at.GroupPursuitClassifier(costs=split.costs, selection="lasso", refit=False, loss="squared").fit(
-        *split.train
-    )
+    model = LassoPathClassifier(costs=split.costs, loss="squared").fit(*split.train)
     return {"path": pair(model.plan_, split, prefixes(len(model.plan_)))}
 
 

@@ -8,7 +8,6 @@ import anytime as at
 
 REGRESSORS = {
     "GroupPursuitRegressor": at.GroupPursuitRegressor(),
-    "GroupPursuitRegressor, lasso": at.GroupPursuitRegressor(selection="lasso", refit=False),
     "GroupPursuitRegressor, huber": at.GroupPursuitRegressor(loss="huber"),
     "GroupPursuitRegressor, poisson": at.GroupPursuitRegressor(loss="poisson"),
     "GradientBoostingRegressor": at.GradientBoostingRegressor(n_estimators=5),

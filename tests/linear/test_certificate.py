@@ -70,11 +70,8 @@ SETTINGS = {
     "single in criterion": {"selection": "single", "whiten": "criterion"},
     "forward single": {"selection": "forward_single"},
     "costs ignored": {"cost_aware": False},
-    "lasso": {"selection": "lasso"},
-    "matching pursuit": {"selection": "mp"},
     "doubling": {"schedule": "doubling", "selection": "forward"},
     "doubling omp": {"schedule": "doubling"},
-    "exhaustive": {"selection": "exhaustive", "budget": 20.0},
 }
 
 
@@ -165,7 +162,7 @@ def test_what_is_promised_is_kept(name):
                 kept = best_within(paid, shares, [rival])[0] * certificate.promised(prefix, rival)
                 assert holds(certificate.reached(prefix), kept)
                 promises += kept > 0
-    assert promises > 20 or name in ("costs ignored", "lasso", "matching pursuit", "exhaustive")
+    assert promises > 20 or name == "costs ignored"
 
 
 def test_nothing_is_promised_where_theory_is_silent():
@@ -300,7 +297,6 @@ def assert_same(left, right):
         {"schedule": "doubling"},
         {"schedule": "doubling", "c_min": 1.0},
         {"costs": [0.0] * 10},
-        {"selection": "mp"},
     ],
     ids=str,
 )

@@ -13,7 +13,6 @@ CONFIGURATIONS = [
         selection="forward", schedule="doubling", whiten="criterion", l2_regularization=0.1
     ),
     at.GroupPursuitRegressor(loss="huber", l2_regularization=0.1),
-    at.GroupPursuitRegressor(selection="lasso", refit=False),
     at.GroupPursuitClassifier(l2_regularization=0.01),
     at.GroupPursuitClassifier(loss="squared", random_state=0),
     at.GroupPursuitClassifier(loss="one_vs_all", l2_regularization=0.1),
@@ -24,14 +23,11 @@ CONFIGURATIONS = [
     "estimator",
     [
         *CONFIGURATIONS,
-        at.GroupPursuitRegressor(costs=[1, 2, 0, 4, 0.1, 3], selection="lasso", l2_regularization=0.1),
-        at.GroupPursuitRegressor(costs=[1, 2, 0, 4, 0.1, 3], selection="lasso", refit=False),
         at.GroupPursuitRegressor(
             selection="single", cost_aware=False, l2_regularization=1.0, meter="realised"
         ),
-        at.GroupPursuitRegressor(selection="mp", whiten=False, l2_regularization=0.0),
+        at.GroupPursuitRegressor(costs=[1, 2, 0, 4, 0.1, 3], whiten=False, l2_regularization=0.0),
         at.GroupPursuitRegressor(selection="forward_single", l2_regularization=0.1, norm_bound=0.5),
-        at.GroupPursuitRegressor(selection="exhaustive", budget=3.0, l2_regularization=0.1),
         at.GroupPursuitRegressor(fit_intercept=False, l2_regularization=0.1),
         at.GroupPursuitClassifier(random_state=0, validation_fraction=0.3, meter="realised"),
         at.GroupPursuitClassifier(loss="squared", l2_regularization=0.01, budget=4.0),

@@ -105,11 +105,6 @@ def test_what_is_fitted_is_worked_out_when_asked_for_whatever_it_is():
         assert "plan_" not in model.__dict__
 
 
-def test_the_residual_of_the_lasso_is_worked_out_too_and_others_have_none():
-    assert Regressor(l2_regularization=0.1, selection="lasso").partial_fit(X, Y).kkt_residual_ < 1e-3
-    assert not hasattr(Regressor(l2_regularization=0.1).partial_fit(X, Y), "kkt_residual_")
-
-
 def test_after_fit_a_new_stream_begins_and_fit_forgets_the_stream():
     model = Regressor(costs=COSTS, l2_regularization=0.1).fit(X[:50], Y[:50])
     model.partial_fit(X[50:], Y[50:])

@@ -236,8 +236,6 @@ def test_a_price_list_that_does_not_fit_is_refused_before_any_work():
         ({"loss": "wishful"}, "no loss 'wishful'"),
         ({"loss": "multinomial"}, "for classifiers; use GroupPursuitClassifier"),
         ({"schedule": "doubling", "c_min": 0.01}, "no group costs c_min=0.01 or less; the cheapest costs 0"),
-        ({"selection": "mp", "loss": "huber"}, "selection='mp' is for squared loss"),
-        ({"selection": "exhaustive"}, "set budget to a number"),
         ({"loss": "poisson"}, "loss='poisson' is for counts, but y holds -"),
     ],
 )

@@ -176,9 +176,8 @@ def test_one_row_at_a_time_and_lazily():
         Regressor(costs=COSTS, loss="huber", l2_regularization=0.1),
         Classifier(costs=COSTS, l2_regularization=0.1),
         Classifier(costs=COSTS, loss="squared", l2_regularization=0.1, schedule="doubling"),
-        Regressor(costs=COSTS, selection="lasso", l2_regularization=0.1),
     ],
-    ids=["auto", "huber", "log", "squared", "lasso"],
+    ids=["auto", "huber", "log", "squared"],
 )
 def test_pickled_copied_cloned_saved(model, tmp_path):
     y = LABELS if isinstance(model, Classifier) else Y
@@ -195,7 +194,6 @@ def test_pickled_copied_cloned_saved(model, tmp_path):
         assert other.certificate_.summary() == model.certificate_.summary()
         assert_array_equal(other.plan_.quality, model.plan_.quality)
         assert str(other.get_params()) == str(model.get_params())
-        assert getattr(other, "kkt_residual_", None) == getattr(model, "kkt_residual_", None)
     again = clone(model)
     assert not hasattr(again, "plan_")
     assert_array_equal(again.fit(X, y).predict(X), model.predict(X))
@@ -224,11 +222,9 @@ def test_truncated_models_and_searches():
 
 
 def test_fitting_again_forgets_what_was():
-    model = Regressor(selection="lasso", l2_regularization=0.1).fit(X, Y)
-    assert model.kkt_residual_ >= 0
+    model = Regressor(selection="forward", l2_regularization=0.1).fit(X, Y)
     model.set_params(selection="omp").fit(X[:, :3], Y)
     assert model.n_features_in_ == 3
-    assert not hasattr(model, "kkt_residual_")
     assert model.fit(pd.DataFrame(X, columns=list("abcdefgh")), Y).feature_names_in_[0] == "a"
     assert not hasattr(model.fit(X, Y), "feature_names_in_")
 
@@ -377,12 +373,6 @@ def test_a_truncated_model_has_the_certificate_of_what_is_left():
     certificate = smaller.certificate_
     assert_allclose(certificate.reached(np.inf), model.certificate_.reached(budget))
     assert certificate.ceiling(budget) >= certificate.reached(budget)
-
-
-@pytest.mark.parametrize("selection", ["lasso", "exhaustive"])
-def test_an_order_of_its_own_does_not_go_with_doubling(selection):
-    with pytest.raises(ValueError, match="has an order of its own"):
-        Regressor(selection=selection, schedule="doubling", l2_regularization=0.1, budget=2.0).fit(X, Y)
 
 
 def test_infinite_values_are_refused_by_predictions_too():

@@ -55,9 +55,6 @@ def _facts(model: Any, described: dict[str, Any]) -> dict[str, str]:
         "columns": f"{described['n_features']} in {len(costs.names)} groups, {amount(costs.total, costs.unit)} in all",
         "budget": _budgets(model) or "unlimited unless a prediction names one",
         "buys first": listing(model.order_),
-        "lasso": f"optimal to {model.kkt_residual_:.1e} of the penalty"
-        if hasattr(model, "kkt_residual_")
-        else "",
         "written by": ", ".join(f"{name} {version}" for name, version in described["versions"].items()),
     }
     return {name: text for name, text in facts.items() if text}

@@ -42,8 +42,7 @@ Array = NDArray[np.float64]
 
 _FEWEST_HELD = 10  # rows; with fewer held out, no ridge can be chosen
 _PLAIN_RIDGE = 1e-3  # what is taken then
-# from moments; the last for the lasso only
-_WORKED_OUT = ("plan_", "certificate_", "l2_regularization_", "kkt_residual_")
+_WORKED_OUT = ("plan_", "certificate_", "l2_regularization_")  # from moments
 
 
 def keeps_moments(model: GroupPursuit) -> bool:
@@ -70,11 +69,8 @@ class GroupPursuit(AnytimeModel):
     l2_regularization_: Array
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "selection": [
-            StrOptions({"omp", "forward", "single", "forward_single", "mp", "lasso", "exhaustive"})
-        ],
+        "selection": [StrOptions({"omp", "forward", "single", "forward_single"})],
         "whiten": [StrOptions({"data", "criterion"}), Options(bool, {False})],
-        "refit": ["boolean"],
         "cost_aware": ["boolean"],
         "schedule": [StrOptions({"greedy", "doubling"})],
         "c_min": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
@@ -90,7 +86,6 @@ class GroupPursuit(AnytimeModel):
         *,
         costs: Any = None,
         selection: str = "omp",
-        refit: bool = True,
         whiten: str | bool = "data",
         cost_aware: bool = True,
         schedule: str = "greedy",
@@ -151,11 +146,6 @@ class GroupPursuit(AnytimeModel):
             stream.add(X, targets, weight)
             fresh._set_learned(stream.learned(fresh, arrangement), arrangement, loss)
         else:
-            if self.selection in ("mp", "exhaustive") or not self.refit:
-                what = f"selection={self.selection!r}" if self.refit else "refit=False"
-                raise ValueError(
-                    f"{what} is for squared loss with an intercept and no norm_bound; try selection='forward'"
-                )
             random = check_random_state(self.random_state)
             held = None
             if self.l2_regularization == "auto":
@@ -309,7 +299,7 @@ class GroupPursuit(AnytimeModel):
         """
         self._validate_params()
         _refuse_to_do_without_rows(self)
-        if self.l2_regularization == "auto" and self.refit:
+        if self.l2_regularization == "auto":
             raise ValueError("moments hold no rows to choose l2_regularization on; set it to a number")
         fresh = self._unfitted()
         standardised = Standardised.of(covariance, correlation, mean, target_mean, target_variance)
@@ -355,14 +345,6 @@ class GroupPursuit(AnytimeModel):
         return Arrangement.of(costs.bind(self.n_features_in_, listed))
 
     def _recipe(self) -> Recipe:
-        if self.schedule == "doubling" and self.selection in ("lasso", "exhaustive"):
-            raise ValueError(
-                f"selection={self.selection!r} has an order of its own; schedule='doubling' goes with the others"
-            )
-        if not self.refit and self.selection != "lasso":
-            raise ValueError(
-                f"selection={self.selection!r} chooses an order, not weights; refit=False goes with 'lasso'"
-            )
         return Recipe(**{field.name: getattr(self, field.name) for field in fields(Recipe)})
 
     def _settle(self) -> None:
@@ -383,8 +365,6 @@ class GroupPursuit(AnytimeModel):
         self.l2_regularization_ = learned.ridges
         # What is proved ends where the model ends.
         self.certificate_ = None if learned.certificate is None else learned.certificate.head(n_stages)
-        if learned.kkt_residual is not None:
-            self.kkt_residual_ = learned.kkt_residual
 
     def _target_units(self, targets: NDArray[Any], weight: Array | None, loss: Loss) -> tuple[Any, Any]:
         """Mean and deviation of the targets, in which a loss of ours is measured; (0, None) where they stay as they are."""
@@ -426,10 +406,7 @@ class GroupPursuit(AnytimeModel):
 
     def _file_state(self) -> dict[str, Any]:
         certificate = None if self.certificate_ is None else self.certificate_.to_dict()
-        state: dict[str, Any] = {"l2_regularization": self.l2_regularization_, "certificate": certificate}
-        if hasattr(self, "kkt_residual_"):
-            state["kkt_residual"] = float(self.kkt_residual_)
-        return state
+        return {"l2_regularization": self.l2_regularization_, "certificate": certificate}
 
     def _restore_file_state(self, state: dict[str, Any]) -> None:
         self.l2_regularization_ = np.asarray(state["l2_regularization"], dtype=np.float64)
@@ -440,8 +417,6 @@ class GroupPursuit(AnytimeModel):
             raise ValueError("there is not one finite l2_regularization for each stage")
         given = state["certificate"]
         self.certificate_ = None if given is None else Certificate.from_dict(given)
-        if "kkt_residual" in state:
-            self.kkt_residual_ = float(state["kkt_residual"])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -503,7 +478,7 @@ class _MomentStream:
 
 def _held_share(model: GroupPursuit) -> float:
     """Share of the rows that are held out to choose the ridge on."""
-    return (model.validation_fraction or 0.0) if model.l2_regularization == "auto" and model.refit else 0.0
+    return (model.validation_fraction or 0.0) if model.l2_regularization == "auto" else 0.0
 
 
 def _weighing(

@@ -15,7 +15,7 @@ from anytime.greedy import Selection, spectral_gamma
 from anytime.greedy.certificate import Certificate, in_units
 from anytime.linear.moments import Standardised, submatrix
 from anytime.linear.pursuit import GroupedProblem
-from anytime.linear.sequencing import Arrangement, Recipe, all_sets, few_sets, sequence_from_moments
+from anytime.linear.sequencing import Arrangement, Recipe, all_sets, few_sets
 from anytime.linear.tuning import fitted_prefixes, order_ridge, tuned
 
 Array = NDArray[np.float64]
@@ -30,7 +30,6 @@ class LearnedSequence:
     ridges: Array  # (S,): of each prefix
     certificate: Certificate | None
     quality: Array | None = None  # (S + 1,): minus the mean loss on held-out rows
-    kkt_residual: float | None = None  # of the group lasso, where the order is its
 
     def with_targets_in(self, centre: Array, spread: Array) -> LearnedSequence:
         """The same, learned from ``(target - centre) / spread``, in the units of the target. Losses stay in deviations."""
@@ -59,7 +58,7 @@ def learn_from_moments(
     source = units = arrange(source, arrangement.columns)
     if l2_regularization == "auto":
         l2_regularization = order_ridge(arrangement.columns.size, source.n_samples)
-    sequenced = sequence_from_moments(source, arrangement, recipe, l2_regularization)
+    sequenced = recipe.sequence(source, arrangement, l2_regularization)
     columns, tables = sequenced.path.columns, sequenced.path.coefficients
     ridges, quality = np.full(len(tables), sequenced.l2_regularization), None
     mean, scale = source.mean[columns], source.scale[columns]
@@ -90,15 +89,13 @@ def learn_from_moments(
         criterion=_SPECTRA[recipe.criterion],
     )
     risk = 0.5 * float(source.power.sum())
-    certificate = None
-    if recipe.refit:
-        problem, selection = sequenced.problem, sequenced.selection
-        certificate = replace(
-            certified(selection, risk, gamma, arrangement, recipe),
-            frontier=partial(_frontier, problem, arrangement) if few_sets(arrangement) else None,
-            basis=(problem, selection, arrangement),
-        )
-    return LearnedSequence(block, units.target_mean, ridges, certificate, quality, sequenced.kkt_residual)
+    problem, selection = sequenced.problem, sequenced.selection
+    certificate = replace(
+        certified(selection, risk, gamma, arrangement, recipe),
+        frontier=partial(_frontier, problem, arrangement) if few_sets(arrangement) else None,
+        basis=(problem, selection, arrangement),
+    )
+    return LearnedSequence(block, units.target_mean, ridges, certificate, quality)
 
 
 _SPECTRA: dict[str, Any] = {
@@ -147,5 +144,5 @@ def certified(
         risk,
         gamma,
         costs.unit,
-        theory=bool(by_rate) and recipe.selection not in ("lasso", "mp", "exhaustive") and not prices.shared,
+        theory=recipe.theory and bool(by_rate) and not prices.shared,
     )

@@ -16,10 +16,9 @@ from scipy.linalg import eigh, qr
 
 from anytime.blocks import LinearBlock
 from anytime.greedy import Selection
-from anytime.linear.lasso import group_lasso_path
 from anytime.linear.learning_from_moments import LearnedSequence, certified
 from anytime.linear.moments import deviations
-from anytime.linear.sequencing import Arrangement, Recipe, choose_sequence, lasso_weights, replay
+from anytime.linear.sequencing import Arrangement, Recipe
 from anytime.linear.smooth import (
     Fit,
     GradientOracle,
@@ -225,13 +224,8 @@ def _sequence(
         oracle = GradientOracle(objective, design.start, score=score)  # type: ignore[arg-type]
     selection: Selection | None = None
     try:
-        if recipe.selection == "lasso":
-            selection = replay(
-                oracle, arrangement.prices(), _lasso_order(problem, design, arrangement, recipe)
-            )
-        else:
-            on_step = _after_each_step(arrangement, oracle, verbose, judge)
-            selection = choose_sequence(oracle, arrangement.prices(), recipe, on_step)
+        on_step = _after_each_step(arrangement, oracle, verbose, judge)
+        selection = recipe.choose(oracle, arrangement.prices(), on_step)
     except KeyboardInterrupt:
         if not oracle.fits:
             raise
@@ -307,17 +301,6 @@ def _best_ridge(problem: SmoothObjective, judge: _HeldOutJudge) -> float:
     return best
 
 
-def _lasso_order(
-    problem: SmoothObjective, design: _Design, arrangement: Arrangement, recipe: Recipe
-) -> NDArray[np.intp]:
-    """The order of the least-squares group lasso on the gradient at the start, which for squared loss is the target itself."""
-    S = ((problem.features * problem.weight.astype(problem.features.dtype)) @ problem.features.T).astype(
-        np.float64
-    )
-    target, weights = problem.residual(problem.empty()), lasso_weights(arrangement, recipe)
-    return group_lasso_path(S, target, design.start, weights).order
-
-
 def _smooth_gamma(problem: SmoothObjective, design: _Design, recipe: Recipe) -> float | Callable[[], float]:
     """``(m least + r) / (M most + r)``, r the regularization (Theorem 5.4.3; covariance within groups is at most ``most``)."""
     loss, l2_regularization = problem.loss, problem.l2_regularization
@@ -343,9 +326,9 @@ def _bounded_gamma(
         return 0.0
     widest = float(max(np.diff(design.start).max(initial=1), 1))
     # no group of unit-variance columns has more than its width in one direction
-    whitened = recipe.whiten == "data" and recipe.selection in ("omp", "forward", "lasso")
+    whitened = recipe.whiten == "data" and recipe.selection in ("omp", "forward")
     most = smoothness * (1.0 if whitened else widest) + l2_regularization
-    if recipe.selection == "single" or (recipe.whiten is False and recipe.selection in ("omp", "lasso")):
+    if recipe.selection == "single" or (recipe.whiten is False and recipe.selection == "omp"):
         most = max(most, 1.0)  # the gradient as it is, not in units of the curvature
     divisor = widest if recipe.selection in ("single", "forward_single") else 1.0
     return min((least + l2_regularization) / most / divisor, 1.0)

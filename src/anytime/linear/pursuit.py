@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from anytime._native import block_gains, buy_group
 from anytime.linear.moments import submatrix
 
 Array = NDArray[np.float64]
-Criterion = Literal["omp", "forward", "norm", "single", "forward_single", "mp"]
+Criterion = Literal["omp", "forward", "norm", "single", "forward_single"]
 
 DEPENDENT = 1e-10  # share of a column's variance below which what is left of it is rounding error
 _BLOCK = 128  # columns whose effect on the rest is applied in one go
@@ -84,11 +84,10 @@ class PursuitOracle:
 
     Parameters
     ----------
-    criterion : {"omp", "forward", "norm", "single", "forward_single", "mp"}
+    criterion : {"omp", "forward", "norm", "single", "forward_single"}
         How candidates are scored. "omp": by the gradient over the whitened group, at most the true gain; "forward": by the
         true gain; "norm": by the gradient as it is; "single": by its largest entry; "forward_single": by the true gain
-        of the group's best column alone; "mp": as "omp", but by the gradient where weights once fitted are never fitted again
-        (matching pursuit).
+        of the group's best column alone.
     """
 
     def __init__(self, problem: GroupedProblem, criterion: Criterion = "omp") -> None:
@@ -97,8 +96,6 @@ class PursuitOracle:
         self.n_elements = problem.n_groups
         self.value = 0.0
         self._b = np.array(problem.correlation, dtype=np.float64, order="C")  # residual correlations; a copy
-        # the same if weights stayed as they were
-        self._unrefitted = self._b.copy() if criterion == "mp" else None
         self._diagonal = np.diag(problem.covariance).copy()  # of what is left of C
         self._floor = np.maximum(DEPENDENT * self._diagonal, 1e-300)
         self._blocks, self._place = problem.blocks()  # C_g, or for forward regression what is left of it
@@ -116,19 +113,18 @@ class PursuitOracle:
         self._at = np.arange(d)  # where they are in A
         self._applied = 0  # rows of L that are in A
 
-    def restart(self) -> PursuitOracle:
+    def restart(self) -> Self:
         """The same function at the empty set."""
-        return PursuitOracle(self.problem, self.criterion)
+        return type(self)(self.problem, self.criterion)
 
     # ------------------------------------------------------------------ looking
 
     def gains(self, candidates: NDArray[np.intp]) -> Array:
         """Score of each candidate, in units of the objective."""
         start = self.problem.start
-        if self.criterion in ("omp", "forward", "mp"):
+        if self.criterion in ("omp", "forward"):
             groups = np.asarray(candidates, dtype=np.int64)
-            b = self._b if self._unrefitted is None else self._unrefitted
-            return block_gains(start, self._place, self._blocks, b, self._floor, groups)
+            return block_gains(start, self._place, self._blocks, self._b, self._floor, groups)
         squares = (self._b**2).sum(axis=1)
         if self.criterion == "forward_single":
             safe = self._diagonal > self._floor
@@ -172,9 +168,6 @@ class PursuitOracle:
         self.value += 0.5 * float((z**2).sum())
         if self.criterion == "forward_single":
             self._diagonal -= (rows**2).sum(axis=0)
-        if self._unrefitted is not None:
-            C, own = self.problem.covariance[:, first:last], self._unrefitted[first:last]
-            self._unrefitted -= C @ np.linalg.lstsq(C[first:last], own, rcond=DEPENDENT)[0]
 
     def _panel(self, first: int, last: int) -> Array:
         """Rows ``first`` to ``last`` of what is left of C, zero in the columns already bought."""

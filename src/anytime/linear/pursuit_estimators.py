@@ -35,16 +35,10 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
 
     Parameters
     ----------
-    selection : {"omp", "forward", "single", "forward_single", "mp", "lasso", "exhaustive"}, default="omp"
+    selection : {"omp", "forward", "single", "forward_single"}, default="omp"
         How the next group is chosen: "omp" by the gradient over the group (orthogonal matching pursuit), "forward" by the exact
-        gain (forward regression; as fast for squared loss, a refit per candidate for others). The others are baselines: "single"
-        and "forward_single" by the group's best column alone, "mp" as if weights were never fitted again (matching pursuit;
-        squared loss), "lasso" by when the group enters the path of the cost-weighted group lasso, "exhaustive" by trying all sets
-        of up to 17 groups for the one that is best within ``budget`` (squared loss), which comes first.
-    refit : bool, default=True
-        However the order came about, weights of every prefix are fitted in the same way. False, with "lasso" and squared loss:
-        they are those of the lasso itself, at the least penalty that has no further group in use. Nothing is held out then,
-        ``l2_regularization`` is not used, and nothing is certified.
+        gain (forward regression; as fast for squared loss, a refit per candidate for others). The others are baselines that look
+        at the group's best column alone.
     whiten : {"data", "criterion", False}, default="data"
         "data": each group is whitened, and the penalty is on the weights of whitened columns, as the theory assumes. "criterion":
         only scores are whitened. False: not even those (a baseline that over-rates groups of similar columns).
@@ -88,8 +82,6 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
         That of each prefix.
     certificate_ : Certificate or None
         What is proved of the sequence on the rows it was chosen on. None where nothing is.
-    kkt_residual_ : float
-        With ``selection="lasso"``: the largest violation of an optimality condition on the path, as a share of its limit.
 
     Examples
     --------

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import lars_path, lasso_path
 
-from anytime.linear.lasso import group_lasso_path
+from anytime_research.linear.lasso import group_lasso_path
 from tests.reference.lasso import first_entries, group_lasso, whitened, worst_violation
 
 
