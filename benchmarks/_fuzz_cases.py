@@ -22,7 +22,6 @@ from anytime.auto import AutoClassifier
 from anytime.auto.blend_block import BlendBlock, LogProbabilityBlock
 from anytime.auto.dense_block import DenseBlock, Inputs
 from anytime.blocks import LinearBlock
-from anytime.boosting.blocks import KernelBlock
 from anytime.costs import FeatureCosts
 from anytime.files import container
 from anytime.networks.ensemble import ExponentialEnsembleClassifier
@@ -187,17 +186,6 @@ def sample_models() -> dict[str, Any]:
         replaces=np.array([True, True, False]),
         evaluation_costs=np.array([1.0, 2.0, 3.0]),
     )
-    bumps = Plan(
-        blocks=[
-            KernelBlock(
-                [2, 0], rng.normal(size=2), [1.0, 0.5], rng.normal(size=(3, 2)), rng.normal(size=(3, 1)), 1.5
-            ),
-            TreeBlock(small_trees(10, [1])),
-        ],
-        costs=bound,
-        base=np.zeros(1),
-        link="identity",
-    )
     inputs = Inputs.of(rng.normal(size=(5, COLUMNS)), [0, 2], {}, products=True)
     dense = DenseBlock(
         inputs, [(rng.normal(size=(5, 3)), np.zeros(3)), (rng.normal(size=(3, 1)), np.ones(1))]
@@ -282,7 +270,6 @@ def sample_models() -> dict[str, Any]:
         "streamed nets": nets.fit(coded, rows[:, 0]),
         "margins": margins.set_params(classifier=None),  # a file has no room for it
         "stepped": stepped.set_params(classifier=None),
-        "bumps": fitted(AnytimeRegressor, bumps, costs=costs),
         "boosted": fitted(AnytimeClassifier, boosted, ["no", "yes"], names, costs=costs, evaluation_cost=0.1),
         "forest": labelled,
         "capped": limited,

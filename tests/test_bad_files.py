@@ -30,7 +30,7 @@ RAW = {name: cases.packed(model) for name, model in cases.sample_models().items(
 MANY = cases.Cases(seed=77)
 TREES = "plan.blocks.0."
 KINDS_OF_BLOCKS = (
-    "expected one of blend, costly, dense, kernel, linear, linear tree, log probabilities, margins, member, network, sensor, "
+    "expected one of blend, costly, dense, linear, linear tree, log probabilities, margins, member, network, sensor, "
     "small nets, stream, structured, trees"
 )
 
@@ -551,23 +551,6 @@ def costly_gate(parts: cases.Parts) -> None:
         ("refitted", fill("plan.blocks.0.coefficients", 0, np.nan), "coefficients must be finite"),
         ("refitted", swap("plan.blocks.0.coefficients", np.zeros((2, 2))), "1 columns but 2 rows"),
         ("refitted", put("plan.blocks.0.shift", 3), "unknown field 'shift'"),
-        ("bumps", fill("plan.blocks.0.columns", 0, 4), "names a column that is not among the 4"),
-        ("bumps", fill("plan.blocks.0.columns", 0, -1), "position is not negative"),
-        ("bumps", fill("plan.blocks.0.deviation", 0, 0.0), "deviations positive"),
-        ("bumps", fill("plan.blocks.0.deviation", 0, np.inf), "must be finite"),
-        ("bumps", fill("plan.blocks.0.mean", 0, np.nan), "must be finite"),
-        ("bumps", fill("plan.blocks.0.centres", 0, np.nan), "must be finite"),
-        ("bumps", fill("plan.blocks.0.weights", 0, np.inf), "must be finite"),
-        ("bumps", swap("plan.blocks.0.mean", np.zeros(3)), "must have 2 columns"),
-        ("bumps", swap("plan.blocks.0.centres", np.zeros((3, 1))), "must have 2 columns"),
-        ("bumps", swap("plan.blocks.0.centres", np.zeros((2, 2))), "one row of weights per centre"),
-        ("bumps", swap("plan.blocks.0.weights", np.zeros((3, 2))), "gives 2 numbers per row"),
-        ("bumps", swap("plan.blocks.0.weights", np.zeros(3)), "expected 2 dimensions"),
-        ("bumps", swap("plan.blocks.0.centres", None), "is missing"),
-        ("bumps", put("plan.blocks.0.spread", 0), "spread of a kernel block must be positive"),
-        ("bumps", put("plan.blocks.0.spread", "inf"), "spread of a kernel block must be positive"),
-        ("bumps", put("plan.blocks.0.spread", "wide"), "expected a number in"),
-        ("bumps", put("plan.blocks.0.n_outputs", 1), "unknown field 'n_outputs'"),
         ("refitted", swap("plan.weights", np.zeros(23)), "do not make a table for 3 stages"),
         ("refitted", swap("plan.weights", np.zeros(25)), "do not make a table for 3 stages"),
         ("refitted", swap("plan.weights", np.full(24, np.nan)), "not finite"),

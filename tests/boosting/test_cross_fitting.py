@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from anytime.boosting.candidates import FittedCandidates
 from anytime.boosting.cross_fitting import CrossFitted
 from anytime.boosting.filters import margin_filters
-from anytime.boosting.learners import KernelLearner, LinearLearner, TrainingRows, TreeLearner
+from anytime.boosting.learners import LinearLearner, TrainingRows, TreeLearner
 from anytime.boosting.trainer import BoostingRules, MeanLoss, Trainer
 from anytime.costs import FeatureCosts
 from anytime.losses import training_loss
@@ -19,7 +19,7 @@ LEARNERS = [
     TreeLearner(max_depth=2),
     LinearLearner(1, evaluation_cost=0.1),
     TreeLearner(max_leaf_nodes=12),
-    KernelLearner(5),
+    LinearLearner(5),
 ]
 
 

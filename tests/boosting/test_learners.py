@@ -7,11 +7,9 @@ from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from anytime.blocks import FunctionBlock, LinearBlock
-from anytime.boosting.blocks import KernelBlock
 from anytime.boosting.learners import (
     FunctionLearner,
     GradientTask,
-    KernelLearner,
     LinearLearner,
     TrainingRows,
     TreeLearner,
@@ -62,8 +60,6 @@ LEARNERS = {
     "tree": TreeLearner(max_depth=3),
     "voting tree": TreeLearner(max_leaf_nodes=6, leaf="vote"),
     "linear": LinearLearner(3),
-    "kernel": KernelLearner(15),
-    "kernel on some columns": KernelLearner(5, columns=[4, 1], width=0.5),
     "function": FunctionLearner(make_mean, [3, 0]),
 }
 
@@ -267,72 +263,13 @@ def test_a_linear_learner_takes_columns_for_what_they_explain_per_price():
     assert columns(4) == columns(9) == [0, 1, 2, 3]
 
 
-def test_a_missing_value_counts_as_the_mean_for_lines_and_bumps():
-    for learner in (LinearLearner(5), KernelLearner(8)):
-        given = task(14)
-        weak = learner.fit(given)
-        rows = given.table.X[:4].copy()
-        rows[:, 2] = np.nan
-        filled = np.where(np.isnan(rows), given.table.X[:, 2].mean(), rows)
-        assert_allclose(weak.on(rows), weak.on(filled), rtol=1e-12)
-
-
-# ---------------------------------------------------------------------- bumps
-
-
-def test_a_kernel_learner_solves_least_squares_on_its_bumps():
-    given = task(15, weighted=True, n_outputs=2)
-    weak = KernelLearner(10, l2_regularization=0.0).fit(given)
-    bumps, root = weak.part.bumps(given.table.X), np.sqrt(given.weight)[:, None]
-    solved = np.linalg.lstsq(root * bumps, root * given.target)[0]
-    assert_allclose(weak.outputs, bumps @ solved, atol=1e-6)
-    more = KernelLearner(40, l2_regularization=0.0).fit(task(15, weighted=True, n_outputs=2))
-    errors = [given.weight @ ((w.outputs - given.target) ** 2).sum(axis=1) for w in (weak, more)]
-    assert errors[1] < errors[0]
-
-
-def test_bumps_are_gaussian():
-    block = KernelBlock([1, 0], [1.0, 0.0], [2.0, 1.0], [[0.5, -1.0]], [[3.0, 1.0]], 0.7)
-    x = np.array([[0.2, 3.0]])
-    squared = ((3.0 - 1.0) / 2.0 - 0.5) ** 2 + (0.2 + 1.0) ** 2
-    assert_allclose(block.outputs(0, x), np.exp(-squared / 0.7) * np.array([[3.0, 1.0]]))
-    assert block.columns(0).tolist() == [0, 1]
-    assert block.head(1) is block
-
-
-def test_a_kernel_block_comes_back_from_its_state():
-    block = KernelLearner(7, columns=[4, 0]).fit(task(16, n_outputs=3)).part
-    again = KernelBlock.from_state(*block.state())
-    X = task(17).table.X
-    assert np.array_equal(block.outputs(0, X), again.outputs(0, X))
-    assert (again.spread, again.width) == (block.spread, 3)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"mean": [0.0]}, "must have 2 columns"),
-        ({"centres": [[1.0]]}, "must have 2 columns"),
-        ({"weights": [[1.0], [1.0]]}, "one row of weights per centre"),
-        ({"weights": [1.0]}, "one row of weights per centre"),
-        ({"deviation": [1.0, 0.0]}, "deviations positive"),
-        ({"mean": [np.nan, 0.0]}, "must be finite"),
-        ({"spread": 0.0}, "must be positive"),
-        ({"spread": np.nan}, "must be positive"),
-        ({"columns": [0, -1]}, "not negative"),
-    ],
-)
-def test_an_impossible_kernel_block_is_refused(change, message):
-    good = {
-        "columns": [0, 1],
-        "mean": [0.0, 0.0],
-        "deviation": [1.0, 1.0],
-        "centres": [[0.0, 0.0]],
-        "weights": [[1.0]],
-    }
-    KernelBlock(**good)
-    with pytest.raises(ValueError, match=message):
-        KernelBlock(**good | change)
+def test_a_missing_value_counts_as_the_mean_for_lines():
+    given = task(14)
+    weak = LinearLearner(5).fit(given)
+    rows = given.table.X[:4].copy()
+    rows[:, 2] = np.nan
+    filled = np.where(np.isnan(rows), given.table.X[:, 2].mean(), rows)
+    assert_allclose(weak.on(rows), weak.on(filled), rtol=1e-12)
 
 
 # ---------------------------------------------------------------------- functions

@@ -11,7 +11,6 @@ from anytime.boosting.candidates import FittedCandidates
 from anytime.boosting.filters import margin_filters
 from anytime.boosting.learners import (
     FunctionLearner,
-    KernelLearner,
     LinearLearner,
     TrainingRows,
     TreeLearner,
@@ -28,7 +27,7 @@ MIXED = [
     TreeLearner(max_depth=3, cost_penalty=0.01, evaluation_cost=0.1),
     TreeLearner(max_leaf_nodes=8, visit_cost=0.05),
     LinearLearner(2),
-    KernelLearner(6, columns=[0, 4], evaluation_cost=0.02),
+    LinearLearner(6, evaluation_cost=0.02),
     FunctionLearner(
         lambda X, target, weight: lambda Z: np.outer(np.sin(3 * Z[:, 0]), np.mean(target, axis=0)), [2]
     ),

@@ -10,7 +10,7 @@ from sklearn.datasets import load_wine
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier, RandomForestClassifier
 
 import anytime as at
-from anytime.boosting.learners import KernelLearner, TreeLearner
+from anytime.boosting.learners import LinearLearner, TreeLearner
 from anytime.linear.classifier_tree import SubmodularTreeClassifier
 from anytime.streaming import SmallConvNet, StreamAlgorithm
 
@@ -114,10 +114,10 @@ FAMILIES: dict[str, Callable[[], Fitted]] = {
     "renewing": lambda: _diabetes(at.SpeedBoostRegressor(random_state=0), columns=3),
     "last_weight": lambda: _fitted(at.AdditiveSpeedBoostClassifier(costs=_costs(), n_estimators=12, random_state=0)),
     "refit": lambda: _fitted(at.AdditiveSpeedBoostClassifier(costs=_costs(), method="omp", n_estimators=8, random_state=0)),
-    "kernels": lambda: _fitted(
+    "lines_and_trees": lambda: _fitted(
         at.AdditiveSpeedBoostClassifier(
             costs=_costs(), method="proj", n_estimators=4, random_state=0,
-            learners=[KernelLearner(n_centres=5, columns=[1, 3], evaluation_cost=0.1), TreeLearner()],
+            learners=[LinearLearner(2, evaluation_cost=0.1), TreeLearner()],
         ),
         missing=0.1,
     ),
@@ -146,7 +146,7 @@ IN_C = (
         "boosting_classes",
         "renewing",
         "refit",
-        "kernels",
+        "lines_and_trees",
         "ranker",
         "forest",
         "pruned",

@@ -9,7 +9,7 @@ from anytime.boosting.candidates import FittedCandidates
 from anytime.boosting.cascade import CascadeClassifier
 from anytime.boosting.filters import entropy_filters, function_filters, margin_filters
 from anytime.boosting.gradient_boosting import GradientBoostingClassifier, GradientBoostingRegressor
-from anytime.boosting.learners import FunctionLearner, KernelLearner, LinearLearner, TreeLearner
+from anytime.boosting.learners import FunctionLearner, LinearLearner, TreeLearner
 from anytime.boosting.objective import MeanLoss
 from anytime.boosting.speedboost import SpeedBoostClassifier, SpeedBoostRanker, SpeedBoostRegressor
 from anytime.boosting.trainer import BoostingRules, Trainer
@@ -24,7 +24,6 @@ __all__ = [
     "FunctionLearner",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
-    "KernelLearner",
     "LinearLearner",
     "MeanLoss",
     "SpeedBoostClassifier",

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anytime.blocks import Block, FunctionBlock, LinearBlock
-from anytime.boosting.blocks import KernelBlock
 from anytime.costs import BoundCosts
 from anytime.plan import Array
 from anytime.trees.arrays import LEAF, TreeArrays
@@ -321,49 +320,6 @@ class LinearLearner:
         """(d,) what each column would cost now."""
         _, first, group = np.unique(costs.column_group, return_index=True, return_inverse=True)
         return np.array([conditional_price(costs, np.array([j]), bought) for j in first])[group]
-
-
-@dataclass(frozen=True)
-class KernelLearner:
-    """Gaussian bumps around training rows with least-squares weights: the more centres, the finer and the dearer.
-
-    Parameters
-    ----------
-    n_centres : int, default=10
-    columns : sequence of int, default=None
-        None: all.
-    width : float, default=1
-        Of a bump, in units of the median distance between a row and a centre.
-    l2_regularization : float, default=1e-6
-    evaluation_cost : float, default=0
-        Price of evaluating it.
-    """
-
-    n_centres: int = 10
-    columns: Sequence[int] | None = None
-    width: float = 1.0
-    l2_regularization: float = 1e-6
-    evaluation_cost: float = 0.0
-
-    def fit(self, task: GradientTask) -> Weak | None:
-        """Draw centres, and solve for their weights."""
-        X, rows, share = task.table.X, task.learned_from, task.shares
-        columns = np.arange(X.shape[1]) if self.columns is None else np.asarray(self.columns)
-        mean, deviation = _location(X[np.ix_(rows, columns)], share)
-        drawn = task.random.permutation(rows)
-        centres = (X[np.ix_(drawn[: self.n_centres], columns)] - mean) / deviation
-        np.copyto(centres, 0.0, where=~np.isfinite(centres))
-        block = KernelBlock(columns, mean, deviation, centres, np.zeros((len(centres), task.target.shape[1])))
-        typical = float(np.median(block.squared_distances(X[drawn[-200:]])))
-        block = block.with_spread(self.width**2 * max(typical, 1e-12))
-        bumps = block.bumps(X)
-        inside = bumps[rows]
-        weighted = inside.T * share
-        gram = weighted @ inside + self.l2_regularization * np.eye(len(centres))
-        block = block.with_weights(
-            np.asarray(np.linalg.solve(gram, weighted @ task.target[rows]), dtype=np.float64)
-        )
-        return Weak(block.weighed(bumps), block, self.evaluation_cost)
 
 
 @dataclass(frozen=True)

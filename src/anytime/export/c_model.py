@@ -51,7 +51,6 @@ def _header(model: Any, what: Exported, name: str) -> str:
         "trees": bool(parts.units),
         "several": max(parts.width) > 1,
         "linear": bool(parts.linears),
-        "kernel": bool(parts.kernels),
         "weights": plan.weights is not None,
         "per_stage": per_stage,
         "replaces": plan.replaces is not None and bool(np.any(plan.replaces)),
@@ -138,10 +137,8 @@ def _tables(what: Exported, parts: Parts, per_stage: bool) -> str:
         ]
         if not plan.passes and not plan.stops:
             out.append(_array("int32_t", "fresh", plan.fresh_start[1:]))
-    for kind in ("linear", "kernel"):
-        rows = getattr(parts, f"{kind}s")
-        if rows:
-            out.append(_array("int32_t", f"part_{kind}", getattr(parts, kind)))
+    if parts.linears:
+        out.append(_array("int32_t", "part_linear", parts.linear))
     out += _tree_tables(parts) if parts.units else []
     out += _other_tables(parts)
     return "\n".join(out) + "\n"
@@ -182,17 +179,6 @@ def _other_tables(parts: Parts) -> list[str]:
             _array("double", "centres", numbers["centres"] or [0.0]),
             _array("double", "coefficients", numbers["coefficients"] or [0.0]),
             _array("double", "intercepts", numbers["intercepts"]),
-        ]
-    if parts.kernels:
-        out += [
-            "typedef struct {\n  int32_t n, n_centres, columns, centres, weights;\n  double spread;\n} @NAME@_kernel;",
-            "",
-            _array("@NAME@_kernel", "kernels", map(_braced, parts.kernels)),
-            _array("int32_t", "kernel_columns", numbers["kernel_columns"] or [0]),
-            *[
-                _array("double", table, numbers[table] or [0.0])
-                for table in ("kernel_scales", "kernel_centres", "kernel_weights")
-            ],
         ]
     return out
 

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.blocks import Block, LinearBlock
-from anytime.boosting.blocks import KernelBlock
 from anytime.export.nodes import plain_trees
 from anytime.export.selection import Exported, named, unsupported
 from anytime.plan import Plan
@@ -24,7 +23,6 @@ class Parts:
         # of each part, its row in the table of its kind, or -1
         self.forest: list[int] = []
         self.linear: list[int] = []
-        self.kernel: list[int] = []
         self.width: list[int] = []  # numbers that each part gives
         self.trees: list[int] = [0]  # end of each part's trees
         self.units: list[float] = []
@@ -33,13 +31,8 @@ class Parts:
         self.nodes: list[tuple[float, int, int, int, int]] = []
         self.leaves: list[int] = []
         self.linears: list[tuple[int, ...]] = []
-        self.kernels: list[tuple[Any, ...]] = []
         self.numbers: dict[str, list[Any]] = {
-            name: []
-            for name in (
-                *("columns", "centres", "coefficients", "intercepts"),
-                *("kernel_columns", "kernel_scales", "kernel_centres", "kernel_weights"),
-            )
+            name: [] for name in (*("columns", "centres", "coefficients", "intercepts"),)
         }
         for s in range(what.plan.n_stages):
             b, within = what.plan.locate(s)
@@ -55,7 +48,7 @@ class Parts:
 
     def _add(self, block: Block, stage: int, new: bool) -> bool:
         """Append a part; whether its kind is known. ``new``: it begins a block."""
-        places = {"forest": -1, "linear": -1, "kernel": -1}
+        places = {"forest": -1, "linear": -1}
         if isinstance(block, TreeBlock):
             if new:
                 self._block_trees = plain_trees(block, self.what.columns)
@@ -70,9 +63,6 @@ class Parts:
                 self.numbers["centres"] += [] if block.centres is None else block.centres.tolist()
             places["linear"] = len(self.linears)
             self._add_linear(block, stage)
-        elif isinstance(block, KernelBlock):
-            places["kernel"] = len(self.kernels)
-            self._add_kernel(block)
         else:
             return False
         for kind, place in places.items():
@@ -108,17 +98,6 @@ class Parts:
         ))  # fmt: skip
         self.numbers["coefficients"] += table.ravel().tolist()
         self.numbers["intercepts"] += block.intercepts[stage].tolist()
-
-    def _add_kernel(self, block: KernelBlock) -> None:
-        n = {name: len(self.numbers[name]) for name in self.numbers}
-        self.kernels.append((
-            block._columns.size, len(block.centres), n["kernel_columns"], n["kernel_centres"], n["kernel_weights"],
-            block.spread,
-        ))  # fmt: skip
-        self.numbers["kernel_columns"] += block._columns.tolist()
-        self.numbers["kernel_scales"] += np.column_stack([block.mean, block.deviation]).ravel().tolist()
-        self.numbers["kernel_centres"] += block.centres.ravel().tolist()
-        self.numbers["kernel_weights"] += block.weights.ravel().tolist()
 
 
 class Rules:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from anytime.blocks import Block, LinearBlock
-from anytime.boosting.blocks import KernelBlock
 from anytime.export.graph import Graph, onnx
 from anytime.linear.classifier_tree import LinearTreeBlock
 from anytime.losses import Link
@@ -19,8 +18,6 @@ def block_outputs(graph: Graph, X: str, block: Block, stage: int) -> str | None:
     """(n, width) what a stage gives; None where the block is of no kind that is known here."""
     if isinstance(block, LinearBlock):
         return _linear(graph, X, block, stage)
-    if isinstance(block, KernelBlock):
-        return _kernel(graph, X, block)
     if isinstance(block, NetBlock):
         return _net(graph, X, block, stage)
     if isinstance(block, LinearTreeBlock):
@@ -44,17 +41,6 @@ def _linear(graph: Graph, X: str, block: LinearBlock, stage: int) -> str:
         away = graph.add("Sub", values, graph.constant(block.centres[: len(table)]))
         values = graph.add("Where", graph.add("IsNaN", values), graph.constant(0.0), away)
     return graph.add("Add", graph.add("MatMul", values, graph.constant(table)), intercept)
-
-
-def _kernel(graph: Graph, X: str, block: KernelBlock) -> str:
-    away = graph.add("Sub", graph.columns(X, block._columns), graph.constant(block.mean))
-    z = graph.add("Div", away, graph.constant(block.deviation))
-    unknown = graph.add("Or", graph.add("IsNaN", z), graph.add("IsInf", z))
-    z = graph.add("Where", unknown, graph.constant(0.0), z)
-    apart = graph.add("Sub", graph.add("Unsqueeze", z, graph.whole(1)), graph.constant(block.centres))
-    squared = graph.add("ReduceSum", graph.add("Mul", apart, apart), graph.whole(2), keepdims=0)
-    bumps = graph.add("Exp", graph.add("Div", squared, graph.constant(-block.spread)))
-    return graph.add("MatMul", bumps, graph.constant(block.weights))
 
 
 def _net(graph: Graph, X: str, block: NetBlock, stage: int) -> str:

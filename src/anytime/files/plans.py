@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from anytime.acquisition.margin_block import ACQUISITIONS, DISTANCES, NEIGHBOURHOODS, MarginBlock
 from anytime.blocks import Block, LinearBlock
-from anytime.boosting.blocks import KernelBlock
 from anytime.costs import BoundCosts
 from anytime.files.reading import ArrayShelf, Fields, bad, shown
 from anytime.files.structured_plans import read_structured, written_structured
@@ -63,7 +62,6 @@ _ARRAYS = {  # of each kind of block
     "stream": _arrays(f8x1="steps start offset centres scales", f8x2="box"),
     "linear": _arrays(i4x1="columns", f8x2="coefficients intercepts", i8x1="ends", f8x1="centres"),
     "linear tree": _arrays(f8x3="weights", f8x2="intercepts routes", f8x1="thresholds centres"),
-    "kernel": _arrays(i4x1="columns", f8x1="mean deviation", f8x2="centres weights"),
     "network": _arrays(i4x1="reads", i8x1="ends", f8x1="centre spread temperatures offset unit"),
     "margins": _arrays(
         f8x2="reference", b1x1="positive", f8x1="slopes centres thresholds values", i8x1="start"
@@ -175,7 +173,7 @@ def _write_stages(plan: Plan, prefix: str, arrays: Arrays) -> dict[str, Any]:
 
 
 def _write_block(block: Block, prefix: str, arrays: Arrays) -> dict[str, Any]:
-    if type(block) not in (TreeBlock, LinearBlock, KernelBlock, MarginBlock) and block.kind not in _MET_LATER:
+    if type(block) not in (TreeBlock, LinearBlock, MarginBlock) and block.kind not in _MET_LATER:
         block.state()  # says why, where it cannot be saved
         raise TypeError(f"a {type(block).__name__} cannot be saved to a file")
     description, own = block.state()
@@ -298,7 +296,7 @@ def count_stages(fields: Fields, arrays: Mapping[str, NDArray[Any]]) -> list[tup
             stages = block.integer("n_stages", 0, MOST_STAGES)
         elif kind == "structured":
             stages = len(block.items("stages", MOST_STAGES))
-        elif kind in ("kernel", "costly", "sensor", "dense", "blend", "log probabilities"):
+        elif kind in ("costly", "sensor", "dense", "blend", "log probabilities"):
             stages = 1
         elif own is None:
             stages = int(kind in ("linear", "trees"))
@@ -365,9 +363,7 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCos
     if "columns" in own and own["columns"].size and own["columns"].max() >= n_features:
         bad(f"array '{prefix}.columns'", f"names a column that is not among the {n_features}")
     block: Block
-    if kind == "kernel":
-        block = KernelBlock.from_state({"spread": fields.number("spread", 0)}, own)
-    elif kind == "linear":
+    if kind == "linear":
         if "ends" in own and own["ends"].size > MOST_STAGES:
             bad(
                 f"array '{prefix}.ends'", f"{own['ends'].size} stages, but at most {MOST_STAGES} are possible"
