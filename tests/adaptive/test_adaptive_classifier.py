@@ -171,7 +171,7 @@ def test_an_obviously_hard_row_goes_to_the_costly_model():
         int
     )  # half of it is noise, which the costly model knows
     probabilities = np.where(y[:, None] == [0, 1], 0.98, 0.02)
-    for cheap in ("boost", "linear", "lstsq"):
+    for cheap in ("boost", "linear"):
         model = AdaptiveClassifier(
             probabilities,
             cheap=cheap,

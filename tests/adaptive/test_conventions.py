@@ -34,7 +34,7 @@ CONFIGURATIONS = [
         AdaptiveClassifier(
             SVC(), mean_budget=4.0, cost_penalty=0.01, meter="realised", answer_first=False, **SMALL
         ),
-        AdaptiveClassifier(SVC(), cheap="lstsq", gate="margin", n_init=1, meter="model", **SMALL),
+        AdaptiveClassifier(SVC(), cheap="linear", gate="margin", n_init=1, meter="model", **SMALL),
         AdaptiveClassifier(
             SVC(), costs=[1, 2, 0, 4, 0.1, 3], costly_columns=[4, 1], evaluation_cost=0.3, **SMALL
         ),

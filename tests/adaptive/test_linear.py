@@ -9,10 +9,10 @@ from scipy.optimize import minimize
 from sklearn.datasets import make_classification
 
 import anytime as at
-from anytime.adaptive.least_squares import LogOdds
 from anytime.adaptive.linear import GroupPenalty, LinearPairLearner
 from anytime.adaptive.routing import KullbackLeibler, alternate, best_of
 from anytime.losses import training_loss
+from anytime_research.adaptive.least_squares import LogOdds
 from tests.adaptive.problems import synthetic_2
 
 PRICES = np.array([1.0, 2.0, 3.0, 1.0, 2.0, 3.0])

@@ -8,10 +8,10 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 import anytime as at
-from anytime.adaptive.least_squares import LogOdds
 from anytime.adaptive.linear import LinearPairLearner
 from anytime.adaptive.routing import KullbackLeibler, alternate
 from anytime_research.adaptive.duality import soft_proba
+from anytime_research.adaptive.least_squares import LogOdds
 from tests.adaptive.test_adaptive_classifier import SMALL, problem
 
 

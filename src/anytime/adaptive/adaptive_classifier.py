@@ -38,7 +38,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     The gate and the cheap model are learned together, on as few features as they can share. Every row has the cheap answer
     first; a row whose gate says so goes on to the costly model, whose answer replaces it. With ``mean_budget`` the model tries
     several prices of features and shares of rows to send on, and held-out rows choose the most accurate within the budget.
-    ADAPT-GBRT, ADAPT-LIN and ADAPT-LSTSQ of Nan, *Learning to predict under a budget*, 2018, chapter 5; Nan and Saligrama,
+    ADAPT-GBRT and ADAPT-LIN of Nan, *Learning to predict under a budget*, 2018, chapter 5; Nan and Saligrama,
     *Adaptive Classification for Prediction Under a Budget*, NIPS 2017.
 
     Parameters
@@ -48,8 +48,8 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         classes for the rows of ``fit`` are enough to learn; ``attach`` gives the model itself later. A callable goes from
         rows to probabilities. A fitted ``AdaptiveClassifier`` makes a chain of three models, and so on. None: gradient
         boosting on all columns. Note that ``sklearn.base.clone`` makes any estimator unfitted that is not a ``FrozenEstimator``.
-    cheap : {"boost", "linear", "lstsq"}, default="boost"
-        What gate and cheap model are: boosted trees, linear models, or linear models whose gate is a least-squares fit.
+    cheap : {"boost", "linear"}, default="boost"
+        What gate and cheap model are: boosted trees or linear models.
     mean_budget : float, default=None
         What rows may pay on average in a prediction that names no bound. None: no limit. ``cost_penalty`` and
         ``costly_fraction``, where not given, are chosen for it.
@@ -143,7 +143,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     _attaches: ClassVar[str] = "costly"  # by which ``load`` takes what a file does not hold
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "costly": "no_validation",  # read_costly does
-        "cheap": [StrOptions({"boost", "linear", "lstsq"})],
+        "cheap": [StrOptions({"boost", "linear"})],
         "costly_fraction": [Interval(Real, 0, 1, closed="both"), None],
         "cost_penalty": [not_negative, None],
         "proba_source": [StrOptions(set(SOURCES))],
@@ -162,7 +162,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         self,
         costly: Any = None,
         *,
-        cheap: Literal["boost", "linear", "lstsq"] = "boost",
+        cheap: Literal["boost", "linear"] = "boost",
         costs: Any = None,
         mean_budget: float | None = None,
         budget: float | None = None,

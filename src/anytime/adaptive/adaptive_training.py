@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_consistent_length
 from anytime.adaptive.boosted import BoostedPairLearner
 from anytime.adaptive.choosing import HeldOutRows, Point, best_point
 from anytime.adaptive.costly import Costly, CostlyQuestion, check_kind, is_model, read_costly
-from anytime.adaptive.least_squares import LogOdds
 from anytime.adaptive.linear import LinearPairLearner
 from anytime.adaptive.routing import (
     Alternation,
@@ -309,7 +308,7 @@ class AdaptiveModel(BoostedModel):
         return 1 if self.cheap == "boost" else 4
 
     def _divergence(self) -> Divergence:
-        return LogOdds() if self.cheap == "lstsq" else KullbackLeibler()
+        return KullbackLeibler()
 
     def _learner(self, cost_penalty: float, task: GateTask) -> PairLearner:
         if self.cheap != "boost":

@@ -2,7 +2,7 @@
 
 In turns a tree joins the cheap model and a tree joins the gate. A split that needs a feature for the first time must be worth its
 price; what either of the two has bought is free for both. With no row allowed to the costly model the gate stays a constant and
-the cheap model is Greedy Miser, tree for tree. Nan, *Learning to predict under a budget*, 2018, Algorithm 5.
+the cheap model is Greedy Miser, tree for tree. Of several classes a tree answers for all. Nan, *Learning to predict under a budget*, 2018, Algorithm 5.
 """
 
 from __future__ import annotations
@@ -172,7 +172,13 @@ class BoostedPairLearner:
     def _boosting(self, objective: MeanLoss, start: Array) -> GradientRounds:
         costs = self.costs if self.cost_penalty else None
         return self.rounds(
-            self.table.binned, objective, self.grower, start, learning_rate=self.learning_rate, costs=costs
+            self.table.binned,
+            objective,
+            self.grower,
+            start,
+            learning_rate=self.learning_rate,
+            costs=costs,
+            shared=True,
         )
 
     def _pair(self, cheap: GradientRounds, gate: GradientRounds, bases: tuple[Array, Array]) -> BoostedPair:
@@ -205,6 +211,8 @@ class BoostedPairLearner:
                 learning_rate=self.learning_rate,
                 rows=others,
                 columns=columns,
+                shared=True,
+                keep_trees=False,
             )
             while len(again.rounds) < len(ensemble.rounds) and not self.over() and again.round():
                 pass

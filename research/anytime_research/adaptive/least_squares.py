@@ -17,10 +17,11 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
+from anytime.adaptive import AdaptiveClassifier
 from anytime.losses import training_loss
 from anytime.plan import Array
 
-__all__ = ["CONVEX_BELOW", "LogOdds", "log_odds_step"]
+__all__ = ["CONVEX_BELOW", "LeastSquaresGateClassifier", "LogOdds", "log_odds_step"]
 
 CONVEX_BELOW = 36.0 / np.sqrt(3.0)  # 2 / max |sigma (1 - sigma) (1 - 2 sigma)|
 _EDGE = 1e-6  # probabilities are kept so far from 0 and 1 before their log-odds are taken
@@ -124,3 +125,10 @@ class LogOdds:
         while sent(beta) > fraction:  # to the feasible side
             beta, slack = beta + slack, 2.0 * slack
         return of(beta), beta
+
+
+class LeastSquaresGateClassifier(AdaptiveClassifier):
+    """An adaptive classifier of linear models whose gate is a least-squares fit; takes ``cheap="linear"``."""
+
+    def _divergence(self) -> LogOdds:
+        return LogOdds()

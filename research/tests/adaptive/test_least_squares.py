@@ -8,8 +8,13 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from anytime.adaptive.least_squares import CONVEX_BELOW, LogOdds, log_odds_step
 from anytime_research.adaptive.duality import probabilities_by_admm
+from anytime_research.adaptive.least_squares import (
+    CONVEX_BELOW,
+    LeastSquaresGateClassifier,
+    LogOdds,
+    log_odds_step,
+)
 
 
 def value(s, A, g):
@@ -77,3 +82,24 @@ def test_chances_fall_as_the_price_rises():
 def test_nobody_sent_on_is_refused():
     with pytest.raises(ValueError, match="give a costly_fraction above 0"):
         LogOdds().probabilities(np.zeros(3), np.zeros(3), 0.0)
+
+
+def test_a_gate_by_least_squares_sends_hard_rows_on():
+    random = np.random.default_rng(0)
+    X = random.uniform(-1, 1, (1500, 2))
+    easy = X[:, 0] > 0
+    y = np.where(easy, X[:, 1] > 0, random.random(1500) > 0.5).astype(int)
+    told = np.where(y[:, None] == [0, 1], 0.98, 0.02)  # the costly model knows the noise
+    model = LeastSquaresGateClassifier(
+        told,
+        cheap="linear",
+        cost_penalty=0.0,
+        costly_fraction=0.6,
+        max_iter=10,
+        n_init=1,
+        gate="learned",
+        random_state=0,
+    ).fit(X, y)
+    score, sent = model.gate_score(X), model.sent(X)
+    assert score[~easy].mean() > score[easy].mean()
+    assert sent[~easy].mean() > sent[easy].mean() + 0.2
