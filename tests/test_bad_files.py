@@ -30,7 +30,7 @@ RAW = {name: cases.packed(model) for name, model in cases.sample_models().items(
 MANY = cases.Cases(seed=77)
 TREES = "plan.blocks.0."
 KINDS_OF_BLOCKS = (
-    "expected one of blend, costly, dense, linear, linear tree, log probabilities, margins, member, network, sensor, "
+    "expected one of blend, costly, dense, linear, linear tree, log probabilities, margins, member, neighbours, network, sensor, "
     "small nets, stream, structured, trees"
 )
 

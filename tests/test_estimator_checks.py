@@ -23,6 +23,8 @@ GATED = {"n_estimators": 5, "min_samples_leaf": 5, "costly_folds": 2, **SEEDED}
 FOREST = {"n_estimators": 6, **SEEDED}
 
 ESTIMATORS = [
+    at.AcquisitionClassifier(hidden_layer_sizes=(16, 8), folds=2, **SEEDED),
+    at.AcquisitionRegressor(hidden_layer_sizes=(16, 8), folds=2, **SEEDED),
     at.AdaptiveClassifier(GaussianNB(), max_iter=1, **GATED),
     at.AdditiveSpeedBoostClassifier(learning_rate=1.0, **ADDED),
     at.AdditiveSpeedBoostRanker(**ADDED),

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         trees,
     )
     from anytime._native import StopFlag
-    from anytime.acquisition import MarginAcquisitionClassifier
+    from anytime.acquisition import AcquisitionClassifier, AcquisitionRegressor, MarginAcquisitionClassifier
     from anytime.adaptive import AdaptiveClassifier, LadderClassifier
     from anytime.answer import Answer
     from anytime.auto import AutoClassifier, AutoRegressor
@@ -84,6 +84,8 @@ if TYPE_CHECKING:
     from anytime.trees import AnytimeClassifier, AnytimeRegressor, make_anytime
 
 __all__ = [
+    "AcquisitionClassifier",
+    "AcquisitionRegressor",
     "AdaptiveClassifier",
     "AdditiveSpeedBoostClassifier",
     "AdditiveSpeedBoostRanker",
@@ -187,7 +189,7 @@ _ROOMS = [
 ]
 _HOMES = {
     "_native": ["StopFlag"],
-    "acquisition": ["MarginAcquisitionClassifier"],
+    "acquisition": ["AcquisitionClassifier", "AcquisitionRegressor", "MarginAcquisitionClassifier"],
     "adaptive": ["AdaptiveClassifier", "LadderClassifier"],
     "answer": ["Answer"],
     "auto": ["AutoClassifier", "AutoRegressor"],

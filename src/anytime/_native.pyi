@@ -487,6 +487,57 @@ def update_scores(
 ) -> None:
     """``scores[:, output] += rate * values[leaf]``, in place; every output when ``output`` is -1."""
 
+class Neighbours:
+    """Reference points of whose losses rows learn what to buy next, and networks that were trained without them.
+
+    ``inputs`` (N, m) float32, ``input_group`` (m,), ``fold`` (N,) the network of each point; ``labels`` (N,) or ``values``
+    (N, K).
+    ``w1`` (F, m + G, h1) to ``b3`` (F, K) are the layers. ``floor`` is added to the probability of a true class before its
+    logarithm is taken; ``look_ahead`` is the number of promising groups whose pairs and triples are tried.
+
+    Rows are given by their inputs, of which only those of ``owned`` groups, (n, G), are read.
+    """
+
+    def __init__(
+        self,
+        table: CostTable,
+        inputs: NDArray[np.float32],
+        input_group: NDArray[np.int32],
+        fold: NDArray[np.int32],
+        labels: NDArray[np.int32] | None,
+        values: NDArray[np.float32] | None,
+        w1: NDArray[np.float32],
+        b1: NDArray[np.float32],
+        w2: NDArray[np.float32],
+        b2: NDArray[np.float32],
+        w3: NDArray[np.float32],
+        b3: NDArray[np.float32],
+        *,
+        n_neighbours: int,
+        floor: float,
+        look_ahead: int,
+    ) -> None: ...
+    def choose(
+        self,
+        inputs: NDArray[np.float32],
+        owned: NDArray[np.bool_],
+        barred: NDArray[np.bool_],
+        left: NDArray[np.int64],
+        own: NDArray[np.int64] | None = None,
+        *,
+        all_gains: bool = False,
+        threads: int = 1,
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64] | None]:
+        """The group that each row buys next (-1: none), price and gain of the set that it begins; gains of all, (n, G)."""
+    def nearest(
+        self, inputs: NDArray[np.float32], owned: NDArray[np.bool_], *, threads: int = 1
+    ) -> NDArray[np.int32]:
+        """(n, k) places of the nearest points, increasing."""
+    def scores(
+        self, inputs: NDArray[np.float32], owned: NDArray[np.bool_], *, threads: int = 1
+    ) -> NDArray[np.float64]:
+        """(n, K) the mean of what the networks say."""
+
 class Margins:
     """Reference points by whose margins rows decide what to buy next.
 

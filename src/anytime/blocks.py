@@ -59,7 +59,7 @@ class Block(ABC):
 
     ``columns`` and ``outputs`` are all that most blocks have. Where stages read other columns of other rows, or go on from what
     earlier stages of the same row have computed, there are also ``remember``, ``reads`` and ``proceed``; then ``outputs`` is
-    ``proceed`` from the first stage on.
+    ``proceed`` from the first stage on. Where what they read depends on what a row may still spend, there is ``bound``.
     """
 
     kind: ClassVar[str]
@@ -107,6 +107,20 @@ class Block(ABC):
         and has to stay the same until the stage is done. What it works out may be kept in ``memory``.
         """
         return None
+
+    def bound(self, memory: Memory, cap: NDArray[np.int64], absent: NDArray[np.bool_] | None) -> None:
+        """Take note, in ``memory``, of what rows may spend and have: what a stage reads of a row may depend on that.
+
+        Parameters
+        ----------
+        memory : dict
+            As in ``reads``.
+        cap : (n,) int
+            Ticks that each row may have paid in all.
+        absent : (G,) or (n, G) bool, or None
+            Groups that cannot be had; None: all can.
+        """
+        return  # most stages read the same whatever the budget
 
     def proceed(self, first: int, stage: int, X: Array, memory: Memory) -> Array:
         """Take rows through stages ``first`` to ``stage``, changing ``memory`` in place; (n, width) what the last one gives.

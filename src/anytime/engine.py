@@ -158,6 +158,7 @@ class Run:
         if (limit > self.done).any() and _interrupted(deadline, stop):
             self.partial = limit > self.done
             return False
+        self.bound(cap, self.absent)
         self.ask_again(limit, cap)
         for b, first in enumerate(self.plan.block_start[:-1]):
             if not (limit > first).any():
@@ -167,6 +168,11 @@ class Run:
                 self.partial = limit > self.done
                 return False
         return True
+
+    def bound(self, cap: NDArray[np.int64], absent: NDArray[np.bool_] | None) -> None:
+        """Tell blocks whose stages depend on it what rows may have paid in all, (n,) ticks, and what they lack."""
+        for b in self.plan.bounded_blocks:
+            self.plan.blocks[b].bound(self._memory_of(b), cap, absent)
 
     def leave_out(self, s: int, rows: NDArray[np.intp], limit: NDArray[np.int32]) -> None:
         """Rows lack a group that stage ``s`` would read: they go on behind it, or end there where nothing after it can be had."""

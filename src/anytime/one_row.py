@@ -57,7 +57,7 @@ class OneRow:
         if budget is None and mean_budget is None:
             budget, mean_budget = self.model.budget, self.model.mean_budget
         until, cap = self.affordable, self.limit
-        if mean_budget is not None and self.plan.stop_table is not None:
+        if mean_budget is not None and (self.plan.stop_table is not None or self.plan.bounded_blocks):
             return self.model._decide(
                 self.model._run_plan(Rows(x[None, :]), budget, mean_budget, due).scores()
             )[0]

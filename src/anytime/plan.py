@@ -197,6 +197,11 @@ class Plan:
         return all(block.forest is None or block.n_stages == 1 for block in self.blocks)
 
     @cached_property
+    def bounded_blocks(self) -> list[int]:
+        """Blocks whose stages depend on what rows may spend."""
+        return [b for b, block in enumerate(self.blocks) if type(block).bound is not Block.bound]
+
+    @cached_property
     def _uses_answers(self) -> bool:
         """Whether a stage goes on from the scores before it, so that none of those can be left out."""
         return any(block.uses_answer for block in self.blocks)
@@ -408,6 +413,8 @@ class Plan:
 
     def affordable_on_average(self, ticks: int) -> int:
         """The most stages that any row goes through where rows pay at most ``ticks`` on average."""
+        if self.bounded_blocks:  # what a row buys depends on what it may spend: its stages do not say
+            return self.n_stages
         policy = self.policy_within(ticks)
         if policy is not None and self.stop_table is not None:
             return self.stop_table.last_stage(policy)

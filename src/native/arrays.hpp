@@ -58,6 +58,7 @@ void bind_grow(nb::module_& m);          // bind_grow.cpp
 void bind_lasso(nb::module_& m);         // bind_lasso.cpp
 void bind_linear(nb::module_& m);        // bind_linear.cpp
 void bind_margins(nb::module_& m);       // bind_margins.cpp
+void bind_neighbours(nb::module_& m);    // bind_neighbours.cpp
 void bind_prune(nb::module_& m);         // bind_prune.cpp
 void bind_scene(nb::module_& m);         // bind_scene.cpp
 void bind_stream(nb::module_& m);        // bind_stream.cpp

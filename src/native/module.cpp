@@ -506,6 +506,7 @@ NB_MODULE(_native, m) {
   anytime::bind_lasso(m);
   anytime::bind_linear(m);
   anytime::bind_margins(m);
+  anytime::bind_neighbours(m);
   anytime::bind_prune(m);
   anytime::bind_scene(m);
   anytime::bind_stream(m);

@@ -7,9 +7,12 @@ from anytime.acquisition.additive import (
     StepTerms,
     as_additive,
 )
+from anytime.acquisition.estimators import AcquisitionClassifier, AcquisitionRegressor
 from anytime.acquisition.margin_classifier import Calibration, MarginAcquisitionClassifier, MarginTrace
 
 __all__ = [
+    "AcquisitionClassifier",
+    "AcquisitionRegressor",
     "AdditiveClassifier",
     "Calibration",
     "FunctionTerms",

@@ -27,6 +27,8 @@ ESTIMATORS = {
     "AdaptiveClassifier": "anytime.adaptive.adaptive_classifier:AdaptiveClassifier",
     "AdditiveSpeedBoostClassifier": "anytime.boosting.additive:AdditiveSpeedBoostClassifier",
     "AdditiveSpeedBoostRanker": "anytime.boosting.additive:AdditiveSpeedBoostRanker",
+    "AcquisitionClassifier": "anytime.acquisition.estimators:AcquisitionClassifier",
+    "AcquisitionRegressor": "anytime.acquisition.estimators:AcquisitionRegressor",
     "AdditiveSpeedBoostRegressor": "anytime.boosting.additive:AdditiveSpeedBoostRegressor",
     "AnytimeClassifier": "anytime.trees.imported_models:AnytimeClassifier",
     "AnytimeNetworkClassifier": "anytime.networks:AnytimeNetworkClassifier",

@@ -48,7 +48,7 @@ _MARGIN_WORK = 1 << 26  # a purchase may be of any group, so each stage looks th
 
 def _arrays(**names: str) -> dict[str, tuple[str, int]]:
     """Type and dimensions of arrays: ``f8x2="weights routes"`` are two tables of floats."""
-    kinds = {"f8": "<f8", "i8": "<i8", "i4": "<i4", "u1": "|u1", "b1": "|b1"}
+    kinds = {"f8": "<f8", "f4": "<f4", "i8": "<i8", "i4": "<i4", "u1": "|u1", "b1": "|b1"}
     return {
         name: (kinds[kind], int(dimensions))
         for form, listed in names.items()
@@ -65,6 +65,12 @@ _ARRAYS = {  # of each kind of block
     "network": _arrays(i4x1="reads", i8x1="ends", f8x1="centre spread temperatures offset unit"),
     "margins": _arrays(
         f8x2="reference", b1x1="positive", f8x1="slopes centres thresholds values", i8x1="start"
+    ),
+    "neighbours": _arrays(
+        i4x1="columns kind fold labels",
+        f8x1="centre scale",
+        f4x3="w1 w2 w3",
+        f4x2="b1 b2 b3 rows values",
     ),
     "sensor": _arrays(i4x1="columns", f8x2="message", f8x1="opening centres"),
     "costly": _arrays(i4x1="columns", f8x2="calibration probe said"),
@@ -93,7 +99,7 @@ _COUNTED_BY = {
 }
 # kinds whose rooms are imported by those who have such a model only
 _MET_LATER = (
-    *("blend", "costly", "dense", "linear tree", "log probabilities", "member", "network"),
+    *("blend", "costly", "dense", "linear tree", "log probabilities", "member", "neighbours", "network"),
     *("sensor", "small nets", "stream", "structured"),
 )
 _MOST_BLENDED = 100
@@ -103,6 +109,7 @@ _OPTIONAL = {
     "linear": ("ends", "intercepts", "centres"),
     "margins": ("slopes", "centres", "start", "thresholds", "values"),
     "costly": ("calibration", "probe", "said"),
+    "neighbours": ("labels", "values"),
     "network": ("offset", "unit"),
 }
 _NO_LEARNERS = (  # of a stream
@@ -113,6 +120,7 @@ _NO_LEARNERS = (  # of a stream
         "log probabilities",
         "margins",
         "member",
+        "neighbours",
         "network",
         "stream",
         "structured",
@@ -292,7 +300,7 @@ def count_stages(fields: Fields, arrays: Mapping[str, NDArray[Any]]) -> list[tup
     for b, block in enumerate(fields.each("blocks", MOST_BLOCKS)):
         kind = block.text("kind", _ARRAYS)
         own = arrays.get(f"plan.blocks.{b}.{_COUNTED_BY[kind]}") if kind in _COUNTED_BY else None
-        if kind == "margins":
+        if kind in ("margins", "neighbours"):
             stages = block.integer("n_stages", 0, MOST_STAGES)
         elif kind == "structured":
             stages = len(block.items("stages", MOST_STAGES))
@@ -384,6 +392,8 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCos
                 f"too small for {costs.n_groups} groups of {n_features} columns",
             )
         block = MarginBlock.from_state(description, own, costs)
+    elif kind == "neighbours":
+        block = _read_neighbours(fields, own, prefix, costs, most_width)
     elif kind == "small nets":
         from anytime.streaming.banks.nets import NetBlock
 
@@ -492,9 +502,30 @@ def _read_member(fields: Fields, own: Arrays, prefix: str, arrays: ArrayShelf, c
     plan = _read_stages(inner, f"{prefix}.plan", arrays, costs, MOST_STAGES)
     if any(block.kind == "costly" or block.detached is not None for block in plan.blocks):
         bad(inner.where, "a member is in the file itself")
-    if any(block.kind == "margins" and block.n_stages > FREE_STAGES for block in plan.blocks):
+    if any(block.kind in ("margins", "neighbours") and block.n_stages > FREE_STAGES for block in plan.blocks):
         bad(inner.where, f"more than {FREE_STAGES} purchases, for which nothing is stored")
     return MemberBlock.from_state({"transformed": fields.flag("transformed")}, own, plan)
+
+
+def _read_neighbours(fields: Fields, own: Arrays, prefix: str, costs: BoundCosts, most_width: int) -> Block:
+    """Purchases by neighbours: networks, and the rows that they are judged by."""
+    from anytime.acquisition.neighbour_block import NeighbourBlock
+
+    n, stored = len(own["rows"]), sum(part.size for part in own.values())
+    if costs.n_groups**2 + n > _FREE_WORK + _WORK_RATIO * stored:
+        bad(f"array '{prefix}.rows'", f"too small for {costs.n_groups} groups")
+    if ("labels" in own) == ("values" in own):
+        bad(f"block '{prefix}'", "reference rows have either labels or values")
+    if own["b3"].shape[1] > most_width:
+        bad(f"array '{prefix}.b3'", f"{own['b3'].shape[1]} outputs, but the plan has {most_width}")
+    description = {
+        "cost_penalty": fields.number("cost_penalty", 0),
+        "confidence": fields.number("confidence", 0, 1) if fields.has("confidence") else None,
+        "n_neighbours": fields.integer("n_neighbours", 1, 2**31),
+        "look_ahead": fields.integer("look_ahead", 0, 2**31),
+        "n_stages": fields.integer("n_stages", 0, MOST_STAGES),
+    }
+    return NeighbourBlock.from_state(description, own, costs)
 
 
 def _read_costly(fields: Fields, own: Arrays, prefix: str, n_features: int, most_width: int) -> Block:

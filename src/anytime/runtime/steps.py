@@ -80,6 +80,7 @@ class Steps:
         self._began, self._cap = self.clock(), bounds.cap
         self._published = self._published and not self._late
         self._late = {}
+        self.walk.bound(bounds.cap)
         reason = ""
         while not reason:
             reason = self._unit(bounds)
@@ -357,6 +358,7 @@ class Steps:
         to = layout.plan.stage_after_leaving_out(s)
         for left_out in range(s, to):
             self.walk.skip(left_out, failed=True)
+        self.walk.bound(self._cap)
         self._record("skip", group=asked, note=failures[asked])
         self._publish()
         self.blocked = to == s

@@ -86,6 +86,8 @@ class Tile:
         self.until, self.bounds = bounds.until, bounds
         self.sure = np.zeros(n, dtype=bool)
         self.cap = np.full(n, min(bounds.cap, layout.plan.limit_ticks), dtype=np.int64)
+        self._lost = np.zeros_like(self.available)  # groups whose extractors have failed
+        self.run.bound(self.cap, self.run.absent)
         self.gone = np.zeros(n, dtype=bool)
         absent = () if held is None else np.flatnonzero(~held).tolist()
         self.failures: dict[str, list[str]] = {layout.names[g]: n * ["is not there"] for g in absent}
@@ -364,5 +366,10 @@ class Tile:
         """A row cannot have its features: it leaves the stage out, or stops where a refitted row needs all stages."""
         row = np.array([i])
         self.run.leave_out(s, row, self.run.done)
+        if self.plan.bounded_blocks and self.examples is not None:
+            assert self.run.ledger is not None
+            self._lost[i] = self.examples[i].lost()
+            wasted = (self._lost & self.run.ledger.bought) @ self.plan.costs.prices
+            self.run.bound(self.cap - wasted, self._lost)
         if not self.run.stuck[i]:
             self._wait(row)

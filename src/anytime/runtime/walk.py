@@ -148,6 +148,13 @@ class Walk:
                 return stage, layout.known_path(stage, x, available, self.example.lost())
         return end, ()
 
+    def bound(self, cap: int) -> None:
+        """Let stages that depend on it know what may be spent in all, and what cannot be had."""
+        if self.plan.bounded_blocks:
+            lost = self.run.absent if self.layout.features is None else self.example.lost()
+            wasted = 0 if lost is None else int(self.plan.costs.prices[lost & self._ledger.bought[0]].sum())
+            self.run.bound(np.array([min(cap, self.plan.limit_ticks) - wasted], dtype=np.int64), lost)
+
     def lacks(self, s: int) -> Sequence[int]:
         """Groups that stage ``s`` itself, rules apart, still needs: those known to be on this row's path, or all of them."""
         available = self.example.available

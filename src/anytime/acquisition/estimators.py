@@ -1,0 +1,366 @@
+"""The estimators: after each purchase the next group is chosen for this row, from what was seen of it."""
+
+from __future__ import annotations
+
+import copy
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from anytime.acquisition.inputs import Inputs
+from anytime.acquisition.masked_networks import Targets, train_networks
+from anytime.acquisition.mean_spending import spend_mean
+from anytime.acquisition.neighbour_block import NeighbourBlock, Reference
+from anytime.costs import UNLIMITED
+from anytime.engine import Run, Stop
+from anytime.estimator import Budget, ClassifierFace, Reach, RegressorFace
+from anytime.forest_run import ForestRun
+from anytime.parameters import positive_integer, shared, store, without
+from anytime.plan import Array, Plan
+from anytime.rows import Rows
+from anytime.trees.clock import Clock
+from anytime.trees.reading import ColumnModel
+from anytime.validation import target_numbers
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+__all__ = ["AcquisitionClassifier", "AcquisitionRegressor"]
+
+_MOST_REFERENCE = 20_000  # rows among which neighbours are looked for; of more, a sample
+_MOST_LEVELS = 32  # of a categorical column that become inputs; the rarer ones count as none of them
+_LARGEST = 1e30  # numbers beyond which nothing can be standardised
+
+
+class _AcquisitionModel(ColumnModel):
+    """What both estimators share."""
+
+    cost_penalty: float
+    n_neighbours: int
+    look_ahead: int
+    hidden_layer_sizes: tuple[int, int]
+    folds: int
+    time_budget: float | None
+    random_state: Any
+    verbose: int
+    confidence: float | None = None  # of classifiers
+    class_weight: Any = None  # of classifiers
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **shared("costs", "budget", "mean_budget", "meter", "cost_penalty", "class_weight"),
+        **shared("categorical_features", "time_budget", "random_state", "n_jobs", "verbose"),
+        "confidence": [Interval(Real, 0, 1, closed="both"), None],
+        "n_neighbours": [positive_integer],
+        "look_ahead": [Interval(Integral, 0, None, closed="left")],
+        "hidden_layer_sizes": ["array-like"],
+        "folds": [Interval(Integral, 2, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        *,
+        costs: Any = None,
+        budget: float | None = None,
+        mean_budget: float | None = None,
+        cost_penalty: float = 0.0,
+        confidence: float | None = None,
+        n_neighbours: int = 20,
+        look_ahead: int = 12,
+        hidden_layer_sizes: tuple[int, int] = (64, 32),
+        folds: int = 4,
+        class_weight: dict[Any, float] | str | None = None,
+        categorical_features: Any = "from_dtype",
+        time_budget: float | None = None,
+        meter: str = "realised",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        store(self, locals())
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train the networks, and keep the rows that will be neighbours. A fit that fails leaves the model as it was.
+
+        Parameters
+        ----------
+        X : (n, d)
+            Numbers, NaN where one is missing; columns of a table may be categories.
+        y : (n,), or (n, k) for a regressor with several targets
+        """
+        self._validate_params()
+        trained = copy.copy(self)
+        trained._learn(X, y)
+        self.__dict__ = trained.__dict__
+        return self
+
+    def _learn(self, X: Any, y: Any) -> None:
+        clock, hidden = Clock(self.time_budget, int(self.verbose)), tuple(self.hidden_layer_sizes)
+        if len(hidden) != 2 or not all(isinstance(size, Integral) and size > 0 for size in hidden):
+            raise ValueError(f"hidden_layer_sizes must be two numbers of units, not {hidden!r}")
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        numbers, y = self._read_rows(X, y)
+        if np.nanmax(np.abs(numbers), initial=0.0) > _LARGEST:
+            raise ValueError(f"X has numbers beyond {_LARGEST:g}, which cannot be standardised; rescale them")
+        random, costs = check_random_state(self.random_state), self._bound_costs()
+        targets, offset, unit = self._targets(y)
+        inputs = _inputs_of(numbers, self.columns_.categories)
+        Z, group = (
+            inputs.matrix(numbers).astype(np.float32),
+            costs.column_group[inputs.column].astype(np.int32),
+        )
+        fold = _folds(targets, min(self.folds, len(Z)), random)
+        networks = train_networks(
+            *(Z, group, targets, fold, costs, hidden),
+            clock=clock,
+            seed=int(random.randint(2**31 - 1)),
+            n_jobs=self.n_jobs,
+        )
+        networks = networks._replace(
+            w3=(networks.w3 * unit).astype(np.float32), b3=(networks.b3 * unit + offset).astype(np.float32)
+        )
+        kept = _sampled(targets, random)
+        reference = Reference(
+            Z[kept],
+            fold[kept],
+            targets.values[kept].astype(np.int32) if targets.are_classes else None,
+            None if targets.are_classes else (targets.values[kept] * unit + offset).astype(np.float32),
+        )
+        block = NeighbourBlock(
+            *(inputs, networks, reference, costs),
+            cost_penalty=self.cost_penalty,
+            confidence=self.confidence,
+            n_neighbours=self.n_neighbours,
+            look_ahead=self.look_ahead,
+            n_threads=self._threads(),
+        )
+        nothing = np.zeros((1, costs.n_groups), dtype=bool)
+        base = block.native.scores(np.zeros((1, inputs.column.size), dtype=np.float32), nothing)[0]
+        link = "softmax" if targets.are_classes else "identity"
+        blocks = [block] if block.n_stages else []
+        replaces = np.ones(sum(part.n_stages for part in blocks), dtype=bool)
+        self.plan_ = Plan(blocks=blocks, costs=costs, base=base, link=link, replaces=replaces)
+
+    def _targets(self, y: Any) -> tuple[Targets, Array, Array]:
+        """Targets as networks learn them, and what turns what they say into answers: times the last, plus the second."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ bounds
+
+    def _reach(self, budget: Budget, mean_budget: float | None = None) -> Reach:
+        """A single row that keeps to the mean itself keeps it on average."""
+        if budget is None and mean_budget is None:
+            budget, mean_budget = self.budget, self.mean_budget
+        if mean_budget is None:
+            return super()._reach(np.inf if budget is None else budget)
+        if np.ndim(mean_budget):
+            raise ValueError("mean_budget is one number, for all rows together")
+        self._ticks("mean_budget", mean_budget)
+        return super()._reach(mean_budget if budget is None else np.minimum(budget, mean_budget))
+
+    def _run_plan(
+        self,
+        rows: Rows,
+        budget: Budget,
+        mean_budget: float | None,
+        due: float,
+        stop: Stop | None = None,
+        *,
+        metered: bool = False,
+    ) -> Run | ForestRun:
+        if budget is None and mean_budget is None:
+            budget, mean_budget = self.budget, self.mean_budget
+        n, plan = len(rows.X), self.plan_
+        if mean_budget is None or np.ndim(mean_budget) or self.meter == "model" or not plan.n_stages:
+            return super()._run_plan(rows, budget, mean_budget, due, stop, metered=metered)
+        cap = np.broadcast_to(UNLIMITED if budget is None else self._ticks("budget", budget), n)
+        cap = np.minimum(cap, plan.limit_ticks).astype(np.int64)
+        mean = min(int(self._ticks("mean_budget", mean_budget)), int(plan.stage_ticks[-1]))
+        run = Run(plan, rows.X, metered=True, threads=self._threads(), held=rows.held)
+        spend_mean(run, mean * n, cap, due=due, stop=stop)
+        return run
+
+    # ------------------------------------------------------------------ files and conventions
+
+    @property
+    def _block(self) -> NeighbourBlock | None:
+        """What decides; None where no column tells anything."""
+        for block in self._plan.blocks:
+            assert isinstance(block, NeighbourBlock)
+            return block
+        return None
+
+    def _restore_file_state(self, state: Any) -> None:
+        super()._restore_file_state(state)
+        for block in self.plan_.blocks:
+            if not isinstance(block, NeighbourBlock):
+                raise ValueError(f"a {type(block).__name__} buys nothing by neighbours")
+            block.n_threads = self._threads()
+
+
+class AcquisitionClassifier(ClassifierFace, _AcquisitionModel):
+    """Every row its own purchases: after each the next group is chosen for this row, from what was seen of it.
+
+    Small networks, trained with groups hidden at random, answer from any set of groups. A row's neighbours are training rows
+    that look like it on what it has. The next group is the one that most lowers their loss, for its price, by networks that have
+    not seen them; where no single group does, pairs and triples are looked at (after Valancius et al., *Acquisition conditioned
+    oracle for nongreedy active feature acquisition*, 2023).
+
+    Parameters
+    ----------
+    costs : FeatureCosts, mapping, table, path or sequence, default=None
+        What columns cost. None: 1 per column.
+    budget : float, default=None
+        The most that any row may pay in a prediction that names no bound. None: no limit. A row never wants what it cannot pay
+        for as long as something else can be had.
+    mean_budget : float, default=None
+        What rows may pay on average in a prediction that names no bound. None: no limit. The mean over the rows of a call is
+        kept exactly; money goes first to the rows that gain most by it.
+    cost_penalty : float, default=0
+        Loss that one unit of cost must save to be spent. 0: rows buy as long as the budget lasts.
+    confidence : float, default=None
+        A row whose leading class is this likely buys nothing more. None: rows go on as long as the budget lasts.
+    n_neighbours : int, default=20
+    look_ahead : int, default=12
+        Number of the most promising groups whose pairs and triples are tried at the beginning, and wherever no single group
+        clearly lowers the loss. 0: none are.
+    hidden_layer_sizes : (int, int), default=(64, 32)
+        Units of the two hidden layers.
+    folds : int, default=4
+        Networks, each trained without its own share of the rows.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. They count in training
+        the networks; neighbours count once each.
+    categorical_features : "from_dtype", list of columns or None, default="from_dtype"
+        Columns that hold categories. "from_dtype": those of a table that are no numbers.
+    time_budget : float, default=None
+        Seconds that ``fit`` may take. None: no limit. Networks then learn from fewer rows.
+    meter : {"realised", "model"}, default="realised"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost. By the latter the
+        first purchase costs as much as everything.
+    random_state : int, RandomState or None, default=None
+        Seed; the same seed gives the same model.
+    n_jobs : int, default=None
+        Threads. None: 1; -1: all cores. The result does not depend on it.
+    verbose : int, default=0
+        Whether progress is printed.
+
+    Attributes
+    ----------
+    plan_ : Plan
+        Stage t is a row's t-th purchase.
+    classes_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
+        As in :class:`AnytimeClassifier`. What is bought first differs from row to row, so the order says nothing.
+
+    Notes
+    -----
+    Of more than 20,000 training rows a sample of so many are neighbours; the networks learn from all.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("wine")
+    >>> model = at.AcquisitionClassifier(costs=costs, random_state=0).fit(X, y)
+    >>> bool(model.cost(X, budget=5).max() <= 5), bool(model.score(X, y, budget=5) > 0.8)
+    (True, True)
+    """
+
+    def _targets(self, y: Any) -> tuple[Targets, Array, Array]:
+        labels = column_or_1d(y, warn=True)
+        check_classification_targets(labels)
+        self.classes_, numbers = np.unique(labels, return_inverse=True)
+        n_classes = len(self.classes_)
+        if n_classes < 2:
+            raise ValueError("y has one class only; a classifier needs at least 2 classes")
+        weight = None
+        if self.class_weight is not None:
+            by_class = compute_sample_weight(self.class_weight, labels)
+            weight = (by_class / by_class.mean()).astype(np.float32)
+        targets = Targets(np.asarray(numbers, dtype=np.intp), n_classes, weight)
+        return targets, np.zeros(n_classes), np.ones(n_classes)
+
+
+@without("class_weight", "confidence")
+class AcquisitionRegressor(RegressorFace, _AcquisitionModel):
+    """Every row its own purchases, for numbers: the next group is the one that most lowers the squared error for its price.
+
+    Parameters
+    ----------
+    costs, budget, mean_budget, n_neighbours, look_ahead, hidden_layer_sizes, folds, categorical_features, time_budget, meter
+        As in :class:`AcquisitionClassifier`.
+    cost_penalty : float, default=0
+        Loss that one unit of cost must save to be spent. The loss is the squared error. 0: rows buy as long as the budget lasts.
+    random_state, n_jobs, verbose
+        As in :class:`AcquisitionClassifier`.
+
+    Attributes
+    ----------
+    plan_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
+        As in :class:`AcquisitionClassifier`.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("diabetes")
+    >>> model = at.AcquisitionRegressor(costs=costs, random_state=0).fit(X, y)
+    >>> bool(model.cost(X, budget=5).max() <= 5), bool(model.score(X, y, budget=5) > 0.3)
+    (True, True)
+    """
+
+    def _targets(self, y: Any) -> tuple[Targets, Array, Array]:
+        numbers = target_numbers(y)
+        several = numbers.ndim == 2 and numbers.shape[1] > 1
+        values = np.asarray(numbers if several else column_or_1d(numbers, warn=True), dtype=np.float64)
+        values = values.reshape(len(values), -1)
+        offset, unit = values.mean(axis=0), values.std(axis=0)
+        unit = np.where(unit > 0, unit, 1.0)
+        scaled = ((values - offset) / unit).astype(np.float32)
+        return Targets(scaled, values.shape[1], None), offset, unit
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _inputs_of(X: Array, categories: Any) -> Inputs:
+    """Inputs of all columns that say anything: constant ones are left out."""
+    codes = {}
+    for column in categories:
+        x = X[:, column]
+        found, counts = np.unique(x[~np.isnan(x)], return_counts=True)
+        codes[column] = sorted(found[np.argsort(-counts, kind="stable")[:_MOST_LEVELS]].astype(int).tolist())
+    inputs = Inputs.of(X, range(X.shape[1]), codes, products=False)
+    Z = inputs.matrix(X)
+    return inputs.taken((Z[:1] != Z).any(axis=0)) if inputs.column.size else inputs
+
+
+def _folds(targets: Targets, n_folds: int, random: np.random.RandomState) -> NDArray[np.int32]:
+    """(n,) folds of rows, drawn within classes."""
+    n = len(targets.values)
+    drawn = random.permutation(n)
+    if targets.are_classes:
+        drawn = drawn[np.argsort(targets.values[drawn], kind="stable")]
+    fold = np.empty(n, dtype=np.int32)
+    fold[drawn] = np.arange(n) % n_folds
+    return fold
+
+
+def _sampled(targets: Targets, random: np.random.RandomState) -> NDArray[np.intp]:
+    """Rows among which neighbours are looked for, every class as often as among all."""
+    n = len(targets.values)
+    if n <= _MOST_REFERENCE:
+        return np.arange(n)
+    drawn = random.permutation(n)
+    if targets.are_classes:
+        drawn = drawn[np.argsort(targets.values[drawn], kind="stable")]
+    return np.sort(drawn[np.linspace(0, n - 1, _MOST_REFERENCE).astype(np.intp)])

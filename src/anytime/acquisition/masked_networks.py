@@ -1,0 +1,206 @@
+"""Small networks that answer from any set of groups: trained with groups hidden at random, and told which.
+
+One network is trained for each fold of the rows, without that fold. The answer is the mean of them all; rows are judged by the
+network that has not seen them, so that what their losses say of a purchase holds for new rows too.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from anytime.costs import BoundCosts
+from anytime.trees.clock import Clock
+
+__all__ = ["LAYERS", "MaskedNetworks", "Targets", "train_networks"]
+
+Floats = NDArray[np.float32]
+Layers = list[Floats]  # weights and biases of the three layers, one after the other
+
+LAYERS = ("w1", "b1", "w2", "b2", "w3", "b3")
+_BATCH = 128
+_MOST_EPOCHS, _LEAST_EPOCHS, _ROWS_SEEN = (
+    400,
+    10,
+    1_000_000,
+)  # rows that pass by in training, all epochs together
+_LEARNING_RATE, _DECAY = 2e-3, 1e-4
+_MOMENTS = 0.9, 0.999  # of Adam
+
+
+class MaskedNetworks(NamedTuple):
+    """Layers of F networks with two hidden layers, over m inputs and which of the G groups are there."""
+
+    w1: Floats  # (F, m + G, h1)
+    b1: Floats  # (F, h1)
+    w2: Floats  # (F, h1, h2)
+    b2: Floats  # (F, h2)
+    w3: Floats  # (F, h2, K)
+    b3: Floats  # (F, K)
+
+
+class Targets(NamedTuple):
+    """What rows are to be answered with."""
+
+    values: NDArray[np.intp] | Floats  # (n,): numbers of classes; or (n, K)
+    n_outputs: int
+    weight: Floats | None  # (n,), of mean 1
+
+    @property
+    def are_classes(self) -> bool:
+        """Whether these are numbers of classes."""
+        return self.values.ndim == 1
+
+
+def train_networks(
+    Z: Floats,
+    group: NDArray[np.int32],
+    targets: Targets,
+    fold: NDArray[np.int32],
+    costs: BoundCosts,
+    hidden: tuple[int, int],
+    *,
+    clock: Clock,
+    seed: int,
+    n_jobs: int | None,
+) -> MaskedNetworks:
+    """One network for each fold, trained on all others.
+
+    Parameters
+    ----------
+    Z : (n, m)
+        Inputs of the rows.
+    group : (m,)
+        The group of each input.
+    targets : Targets
+    fold : (n,) int
+        Numbers from 0 on.
+    costs : BoundCosts
+    hidden : (int, int)
+        Units of the hidden layers.
+    clock : Clock
+        Where time ends early, the steps that are left become small sooner.
+    seed : int
+    n_jobs : int or None
+    """
+    closure = _closures(costs)
+    n_folds = int(fold.max()) + 1
+    allowed = (
+        (clock.seconds - clock.elapsed) / n_folds if n_jobs in (None, 1) else clock.seconds - clock.elapsed
+    )
+
+    def one(f: int) -> Layers:
+        rows = np.flatnonzero(fold != f)
+        time = Clock(None if np.isinf(allowed) else max(allowed, 1e-3), 0)
+        layers = _NetworkTraining(Z, group, costs.n_groups, targets, rows, closure, hidden, seed + f).run(
+            time
+        )
+        clock.tell(f"network {f + 1} of {n_folds} is trained")
+        return layers
+
+    with threadpool_limits(1, "blas"):  # the same bits on any number of cores
+        found = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(one)(f) for f in range(n_folds))
+    return MaskedNetworks(*(np.stack(parts) for parts in zip(*found, strict=True)))
+
+
+def _closures(costs: BoundCosts) -> NDArray[np.bool_] | None:
+    """(G, G) groups that each group requires, itself included; None: none requires any."""
+    closure = np.eye(costs.n_groups, dtype=bool)
+    for g in range(costs.n_groups):
+        closure[g, costs.table.closure(g)] = True
+    return closure if closure.sum() > costs.n_groups else None
+
+
+class _NetworkTraining:
+    """Adam on batches of rows, each with other groups hidden; the steps shrink to nothing along half a cosine."""
+
+    def __init__(
+        self,
+        Z: Floats,
+        group: NDArray[np.int32],
+        n_groups: int,
+        targets: Targets,
+        rows: NDArray[np.intp],
+        closure: NDArray[np.bool_] | None,
+        hidden: tuple[int, int],
+        seed: int,
+    ) -> None:
+        self.Z, self.group, self.targets, self.rows, self.closure = Z, group, targets, rows, closure
+        self.random = np.random.default_rng(seed)
+        self.n_groups, self.hidden = n_groups, hidden
+
+    def run(self, clock: Clock) -> Layers:
+        n, random = self.rows.size, self.random
+        batch = min(_BATCH, n)
+        seen = min(_MOST_EPOCHS * n, max(_ROWS_SEEN, _LEAST_EPOCHS * n))
+        n_steps = max(seen // batch, 1)
+        layers = self._started()
+        first, second = ([np.zeros_like(part) for part in layers] for _ in range(2))
+        order, at = random.permutation(self.rows), 0
+        for step in range(1, n_steps + 1):
+            over = max(step / n_steps, min(clock.elapsed / clock.seconds, 1.0))
+            if at + batch > n:
+                order, at = random.permutation(self.rows), 0
+            gradients = self._gradients(layers, order[at : at + batch])
+            at += batch
+            rate = _LEARNING_RATE * 0.5 * (1.0 + np.cos(np.pi * over))
+            for part, gradient, m, v in zip(layers, gradients, first, second, strict=True):
+                m += (1.0 - _MOMENTS[0]) * (gradient - m)
+                v += (1.0 - _MOMENTS[1]) * (gradient * gradient - v)
+                size = np.sqrt(v / (1.0 - _MOMENTS[1] ** step)) + 1e-8
+                change = m / (1.0 - _MOMENTS[0] ** step) / size
+                part -= rate * (change + _DECAY * part if part.ndim == 2 else change)
+            if over >= 1.0:
+                break
+        return layers
+
+    def _started(self) -> Layers:
+        sizes = [self.Z.shape[1] + self.n_groups, *self.hidden, self.targets.n_outputs]
+        layers: Layers = []
+        for inside, outside in pairwise(sizes):
+            spread = np.sqrt(2.0 / max(inside, 1))
+            layers.append((self.random.standard_normal((inside, outside)) * spread).astype(np.float32))
+            layers.append(np.zeros(outside, dtype=np.float32))
+        return layers
+
+    def _masked(self, rows: NDArray[np.intp]) -> Floats:
+        """(n, m + G) inputs of rows, each with some groups hidden, and which are not: few of them as often as many."""
+        random, n = self.random, rows.size
+        share = random.uniform(size=(n, 1))
+        share = np.where(random.uniform(size=(n, 1)) < 0.5, share * share, share)
+        mask = random.uniform(size=(n, self.n_groups)) < share
+        if self.closure is not None:
+            mask = mask @ self.closure
+        return np.concatenate([self.Z[rows] * mask[:, self.group], mask], axis=1, dtype=np.float32)
+
+    def _gradients(self, layers: Layers, rows: NDArray[np.intp]) -> Layers:
+        w1, b1, w2, b2, w3, b3 = layers
+        inputs = self._masked(rows)
+        one = np.maximum(inputs @ w1 + b1, 0.0)
+        two = np.maximum(one @ w2 + b2, 0.0)
+        pull = self._pull(two @ w3 + b3, rows)
+        on_two = (pull @ w3.T) * (two > 0)
+        on_one = (on_two @ w2.T) * (one > 0)
+        return [
+            *(inputs.T @ on_one, on_one.sum(axis=0)),
+            *(one.T @ on_two, on_two.sum(axis=0)),
+            *(two.T @ pull, pull.sum(axis=0)),
+        ]
+
+    def _pull(self, scores: Floats, rows: NDArray[np.intp]) -> Floats:
+        """(n, K) derivative of the mean loss in the scores: logarithmic of classes, half the square of numbers."""
+        targets = self.targets
+        if targets.are_classes:
+            pull = np.exp(scores - scores.max(axis=1, keepdims=True))
+            pull /= pull.sum(axis=1, keepdims=True)
+            pull[np.arange(rows.size), targets.values[rows]] -= 1.0
+        else:
+            pull = scores - targets.values[rows]
+        if targets.weight is not None:
+            pull *= targets.weight[rows, None]
+        return np.asarray(pull / rows.size, dtype=np.float32)

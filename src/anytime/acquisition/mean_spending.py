@@ -1,0 +1,65 @@
+"""A mean budget for the rows of one call: the money goes to the rows that gain most by it.
+
+For gains that add up over rows one price of money for all is optimal. Rows buy in the order of expected gain per price until the
+money of the batch is spent, so that the mean is kept whatever the expectations are worth.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.acquisition.neighbour_block import FINISHED, NeighbourBlock
+from anytime.blocks import Memory
+from anytime.engine import Run, Stop
+
+__all__ = ["spend_mean"]
+
+_SHARE = 0.25  # of the money that is left goes to the best offers, before all are compared again
+
+
+def spend_mean(
+    run: Run, money: int, cap: NDArray[np.int64], *, due: float = np.inf, stop: Stop | None = None
+) -> None:
+    """Take the rows of a fresh run as far as ``money`` ticks, for all together, and ``cap``, (n,) for each, allow."""
+    block = run.plan.blocks[0]
+    assert isinstance(block, NeighbourBlock)
+    assert run.ledger is not None
+    memory: Memory = {
+        name.removeprefix("block 0 "): array
+        for name, array in run.memory().items()
+        if name.startswith("block 0 ")
+    }
+    run.bound(cap, run.absent)
+    while True:
+        block.choose(run.X, memory)
+        paid = run.ledger.paid
+        left = money - int(paid.sum())
+        price = _prices(block, memory)
+        can = (memory["next"] != FINISHED) & (paid + price <= np.minimum(cap, paid + left))
+        can &= (run.done < run.plan.n_stages) & ~_lacking(block, memory)
+        rows = np.flatnonzero(can)
+        if not rows.size:
+            run.advance(np.where(memory["next"] == FINISHED, run.plan.n_stages, run.done))
+            return
+        rate = memory["gain"][rows] / np.maximum(memory["price"][rows], 1)
+        rows = rows[np.lexsort((rows, price[rows], -rate))]
+        spent = np.cumsum(price[rows])
+        taken = max(int(np.searchsorted(spent, _SHARE * left, side="right")), 1)
+        until = run.done.copy()
+        until[rows[:taken]] += 1
+        before = run.done.copy()
+        if not run.advance(until, budget=cap, deadline=due, stop=stop) or (run.done == before).all():
+            return
+
+
+def _prices(block: NeighbourBlock, memory: Memory) -> NDArray[np.int64]:
+    """(n,) ticks that the next purchase of each row costs, with what it requires."""
+    wanted = block.required[np.maximum(memory["next"], 0)] & ~memory["owned"]
+    return np.asarray(np.where(memory["next"] >= 0, wanted @ block.costs.prices, 0), dtype=np.int64)
+
+
+def _lacking(block: NeighbourBlock, memory: Memory) -> NDArray[np.bool_]:
+    """(n,) rows whose next purchase cannot be had."""
+    wanted = block.required[np.maximum(memory["next"], 0)] & memory["absent"]
+    return np.asarray((memory["next"] >= 0) & wanted.any(axis=1))

@@ -1,0 +1,239 @@
+"""Stages that buy for each row what most lowered the loss of rows like it, for its price.
+
+A row's neighbours are the reference rows nearest to it on what it has bought. What a group is worth is the mean fall of their
+losses, by networks that have not seen them, once they have that group too (after Valancius et al., *Acquisition conditioned
+oracle*, 2023, with one group at a time, pairs and triples instead of sampled sets).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime._native import Neighbours
+from anytime.acquisition.inputs import Inputs
+from anytime.acquisition.masked_networks import LAYERS, MaskedNetworks
+from anytime.blocks import Block, Memory, State
+from anytime.costs import UNLIMITED, BoundCosts
+from anytime.plan import Array
+
+__all__ = ["FINISHED", "UNDECIDED", "NeighbourBlock", "Reference"]
+
+UNDECIDED, FINISHED = -2, -1  # instead of the next group
+_SETTINGS = ("cost_penalty", "confidence", "n_neighbours", "look_ahead")
+_FLOOR = 0.05  # added to the probability of the true class: no single neighbour may count for all others
+
+
+class Reference(NamedTuple):
+    """Rows among which neighbours are looked for."""
+
+    rows: NDArray[np.float32]  # (N, m): their inputs
+    fold: NDArray[np.int32]  # (N,): the network that was trained without them
+    labels: NDArray[np.int32] | None  # (N,): of a classifier
+    values: NDArray[np.float32] | None  # (N, K): of a regressor
+
+
+class NeighbourBlock(Block):
+    """Stage t is a row's t-th purchase: the answer of the networks to all that the row then has.
+
+    Rows that have all there is, are sure enough, or find nothing worth its price buy nothing more and keep their answer.
+    """
+
+    kind = "neighbours"
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        networks: MaskedNetworks,
+        reference: Reference,
+        costs: BoundCosts,
+        *,
+        cost_penalty: float = 0.0,  # loss that a unit of cost must save to be spent; 0: whatever it saves
+        confidence: float | None = None,  # a row whose leading class is so likely buys nothing more
+        n_neighbours: int = 20,
+        look_ahead: int = 12,  # most promising groups of which pairs and triples are tried; 0: none
+        n_stages: int | None = None,  # None: one per group that has inputs
+        n_threads: int = 1,
+    ) -> None:
+        self.inputs, self.networks, self.reference, self.costs = inputs, networks, reference, costs
+        self.cost_penalty, self.confidence = float(cost_penalty), confidence
+        self.n_neighbours, self.look_ahead, self.n_threads = int(n_neighbours), int(look_ahead), n_threads
+        if not 0 <= self.cost_penalty < np.inf or (confidence is not None and not 0 <= confidence <= 1):
+            raise ValueError("cost_penalty must not be negative, and confidence a probability")
+        if (
+            inputs.column.size
+            and not 0 <= inputs.column.min() <= inputs.column.max() < costs.column_group.size
+        ):
+            raise ValueError("an input is of a column that does not exist")
+        group = costs.column_group[inputs.column].astype(np.int32)
+        self.native = Neighbours(
+            costs.table,
+            *(reference.rows, group, reference.fold, reference.labels, reference.values),
+            *networks,
+            n_neighbours=self.n_neighbours,
+            floor=_FLOOR,
+            look_ahead=self.look_ahead,
+        )
+        self.width = networks.b3.shape[1]
+        self.candidates = np.unique(group)
+        self.n_stages = self.candidates.size if n_stages is None else n_stages
+        if not 0 <= self.n_stages <= self.candidates.size:
+            raise ValueError(f"{self.n_stages} purchases, but there are {self.candidates.size} groups to buy")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        settings = {name: getattr(self, name) for name in (*_SETTINGS, "n_stages", "n_threads")}
+        return _rebuilt, ((self.inputs, self.networks, self.reference, self.costs), settings)
+
+    # ------------------------------------------------------------------ what rows have
+
+    def remember(self, n_rows: int) -> Memory:
+        """What rows own, their next purchase once it is chosen, and their bounds."""
+        return {
+            "owned": np.zeros((n_rows, self.costs.n_groups), dtype=bool),
+            "next": np.full(n_rows, UNDECIDED, dtype=np.int32),
+            "gain": np.zeros(n_rows),
+            "price": np.zeros(n_rows, dtype=np.int64),
+            "cap": np.full(n_rows, UNLIMITED, dtype=np.int64),
+            "absent": np.zeros((n_rows, self.costs.n_groups), dtype=bool),
+        }
+
+    def bound(self, memory: Memory, cap: NDArray[np.int64], absent: NDArray[np.bool_] | None) -> None:
+        """A decision is kept until the purchase is made, or rows may spend or have something else."""
+        lacking = np.zeros_like(memory["absent"])
+        if absent is not None:
+            lacking[:] = absent
+        changed = (memory["cap"] != cap) | (memory["absent"] != lacking).any(axis=1)
+        memory["next"][changed] = UNDECIDED
+        memory["cap"][:], memory["absent"][:] = cap, lacking
+
+    def columns(self, stage: int) -> NDArray[np.int32]:
+        """All that a row may buy: which group comes first depends on what it may spend."""
+        return self._columns
+
+    @cached_property
+    def _columns(self) -> NDArray[np.int32]:
+        everything = self.costs.closure(self.candidates.astype(np.int32))
+        return np.flatnonzero(everything[self.costs.column_group]).astype(np.int32)
+
+    def reads(self, stage: int, X: Array, memory: Memory) -> NDArray[np.bool_]:
+        """The columns of the group that each row buys next, and of what that requires."""
+        self.choose(X, memory)
+        columns = np.zeros(X.shape, dtype=bool)
+        for group in np.unique(memory["next"]):
+            if group >= 0:
+                columns[memory["next"] == group] = self.required[group][self.costs.column_group]
+        return columns
+
+    @cached_property
+    def required(self) -> NDArray[np.bool_]:
+        """(G, G) each group with what it requires."""
+        required = np.zeros((self.costs.n_groups, self.costs.n_groups), dtype=bool)
+        for g in range(self.costs.n_groups):
+            required[g, self.costs.table.closure(g)] = True
+        return required
+
+    def matrix(self, X: Array) -> NDArray[np.float32]:
+        """(n, m) inputs of rows."""
+        return self.inputs.matrix(X).astype(np.float32)
+
+    # ------------------------------------------------------------------ a stage
+
+    def choose(self, X: Array, memory: Memory, own: NDArray[np.int64] | None = None) -> None:
+        """Decide what rows that have not decided buy next; ``own``: their own places among the reference rows, -1: none."""
+        rows = np.flatnonzero(memory["next"] == UNDECIDED)
+        if not rows.size:
+            return
+        owned, inputs = memory["owned"][rows], self.matrix(X[rows])
+        left = memory["cap"][rows] - owned @ self.costs.prices
+        group, price, gain, _ = self.native.choose(
+            *(inputs, owned, memory["absent"][rows], left),
+            None if own is None else own[rows],
+            threads=self.n_threads,
+        )
+        over = gain < self._tick_penalty * price if self.cost_penalty else np.zeros(rows.size, dtype=bool)
+        if self.confidence is not None:
+            over |= self._confidences(inputs, owned) >= self.confidence
+        memory["next"][rows] = np.where(over, FINISHED, group)
+        memory["gain"][rows], memory["price"][rows] = gain, price
+
+    @property
+    def _tick_penalty(self) -> float:
+        return self.cost_penalty * self.costs.costs.amount(1)
+
+    def _confidences(self, inputs: NDArray[np.float32], owned: NDArray[np.bool_]) -> Array:
+        scores = self.native.scores(inputs, owned, threads=self.n_threads)
+        return np.asarray(1.0 / np.exp(scores - scores.max(axis=1, keepdims=True)).sum(axis=1))
+
+    def buy(self, memory: Memory) -> None:
+        """Let rows have what they have chosen."""
+        rows = np.flatnonzero(memory["next"] >= 0)
+        memory["owned"][rows] |= self.required[memory["next"][rows]]
+        memory["next"][rows] = UNDECIDED
+
+    def proceed(self, first: int, stage: int, X: Array, memory: Memory) -> Array:
+        """Buy once per stage, and answer by all that was bought."""
+        purchases = stage - first + 1
+        if purchases == self.candidates.size > 1 and self._buys_all(memory):  # in one go, in whatever order
+            memory["owned"][:] = self.required[self.candidates].any(axis=0)
+            memory["next"][:] = FINISHED
+        else:
+            for _ in range(purchases):
+                self.choose(X, memory)
+                self.buy(memory)
+        return self.score(X, memory["owned"])
+
+    def _buys_all(self, memory: Memory) -> bool:
+        stops = self.cost_penalty > 0 or self.confidence is not None
+        return not stops and bool((memory["cap"] == UNLIMITED).all()) and not memory["absent"].any()
+
+    def score(self, X: Array, owned: NDArray[np.bool_]) -> Array:
+        """(n, K) what the networks say of rows that own these groups."""
+        return np.asarray(
+            self.native.scores(self.matrix(X), np.ascontiguousarray(owned), threads=self.n_threads)
+        )
+
+    def outputs(self, stage: int, X: Array) -> Array:
+        """``proceed`` from nothing."""
+        return self.proceed(0, stage, X, self.remember(len(X)))
+
+    # ------------------------------------------------------------------ as a block
+
+    def head(self, n_stages: int) -> NeighbourBlock:
+        """The first ``n_stages`` purchases."""
+        settings = {name: getattr(self, name) for name in (*_SETTINGS, "n_threads")}
+        return type(self)(
+            self.inputs, self.networks, self.reference, self.costs, **settings, n_stages=n_stages
+        )
+
+    def state(self) -> State:
+        """Settings, inputs, networks and reference rows."""
+        arrays: dict[str, NDArray[Any]] = {
+            "columns": self.inputs.column,
+            **{name: getattr(self.inputs, name) for name in ("kind", "centre", "scale")},
+            **self.networks._asdict(),
+            **{name: part for name, part in self.reference._asdict().items() if part is not None},
+        }
+        return {name: getattr(self, name) for name in (*_SETTINGS, "n_stages")}, arrays
+
+    @classmethod
+    def from_state(
+        cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], costs: BoundCosts
+    ) -> NeighbourBlock:
+        """Read what ``state`` gave."""
+        column, kind, centre, scale = (arrays[name] for name in ("columns", "kind", "centre", "scale"))
+        if not column.size == kind.size == centre.size == scale.size == arrays["rows"].shape[1]:
+            raise ValueError("the inputs of purchases by neighbours do not fit together")
+        if not (np.isfinite(centre).all() and np.isfinite(scale).all() and (scale > 0).all()):
+            raise ValueError("inputs need finite centres and positive scales")
+        inputs = Inputs(column, kind, centre, scale, np.empty((0, 2), dtype=np.int32))
+        networks = MaskedNetworks(*(arrays[name] for name in LAYERS))
+        reference = Reference(arrays["rows"], arrays["fold"], arrays.get("labels"), arrays.get("values"))
+        return cls(inputs, networks, reference, costs, **description)
+
+
+def _rebuilt(given: tuple[Any, ...], settings: dict[str, Any]) -> NeighbourBlock:
+    return NeighbourBlock(*given, **settings)
