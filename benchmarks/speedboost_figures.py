@@ -50,6 +50,7 @@ from anytime.boosting.trainer import BoostingRules, Trainer
 from anytime.curves import ndcg
 from anytime.losses import training_loss
 from anytime_research import datasets as research_datasets
+from anytime_research.boosting.cross_fitting import CrossFittedSpeedBoostClassifier
 from anytime_research.curves import upper_envelope
 from anytime_research.datasets import load_yahoo_costs
 from anytime_research.datasets.lookalikes import make_ranking
@@ -327,7 +328,7 @@ def folds(folder: Path, pictures: Path | None) -> dict[str, Any]:
     shares = (0.03, 0.1, 0.25, 0.5, 1.0)
     models = {
         "adding": AdditiveSpeedBoostClassifier(n_estimators=FOLD_STAGES),
-        "adding, 5 folds": AdditiveSpeedBoostClassifier(n_estimators=FOLD_STAGES, folds=5),
+        "adding, 5 folds": CrossFittedSpeedBoostClassifier(n_estimators=FOLD_STAGES),
         "replacing": SpeedBoostClassifier(),
     }
     record: dict[str, Any] = {"shares_of_price": shares}

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 import anytime as at
-from anytime.boosting import margin_filters
 from anytime.boosting.objective import MeanLoss
 from anytime.losses import Loss, huber, quantile, training_loss
 
 ADDING = {"method": "proj", "n_estimators": 4, "random_state": 0, "min_samples_leaf": 5}
 RENEWING = {"n_estimators": 10, "random_state": 0, "min_samples_leaf": 5}
-WAYS = [RENEWING, ADDING, ADDING | {"holdout": 0.2}, ADDING | {"folds": 3}, ADDING | {"method": "omp"}]
+WAYS = [RENEWING, ADDING, ADDING | {"holdout": 0.2}, ADDING | {"method": "omp"}]
 
 
 def boosted(kind, way, **more):
@@ -133,11 +132,10 @@ def test_a_single_query_can_be_learned_from(way):
     assert named.score(X, grades) > 0.95
 
 
-def test_a_single_query_can_neither_be_held_out_nor_folded():
+def test_a_single_query_cannot_be_held_out():
     X, y = rows()
-    for way in ({"holdout": 0.2}, {"folds": 3}):
-        with pytest.raises(ValueError, match="for a ranking one query: none can be held out"):
-            at.AdditiveSpeedBoostRanker(**ADDING | way).fit(X, y > 0)
+    with pytest.raises(ValueError, match="for a ranking one query: none can be held out"):
+        at.AdditiveSpeedBoostRanker(**ADDING, holdout=0.2).fit(X, y > 0)
 
 
 def test_grades_are_not_negative_and_losses_of_rankings_are_for_rankers():
@@ -160,9 +158,6 @@ def test_grades_are_not_negative_and_losses_of_rankings_are_for_rankers():
             {"method": "mp", "weight_regularization": 0.1},
             "weight_regularization means nothing with method='mp'; it is for 'omp' and 'omp_gain'",
         ),
-        ({"method": "omp", "folds": 3}, "folds mean nothing with method='omp'; they are for 'proj' and 'mp'"),
-        ({"folds": 3, "filters": margin_filters()}, "neither with holdout nor with filters"),
-        ({"method": "proj", "folds": 3, "holdout": 0.2}, "neither with holdout nor with filters"),
         ({"method": "proj", "c_min": 3.0}, "c_min is for schedule='doubling'"),
         ({"method": "proj", "learners": []}, "at least one learner"),
     ],

@@ -84,7 +84,7 @@ def test_with_more_time_than_needed_the_model_is_that_without_a_budget(fake):
     [
         (at.GradientBoostingRegressor(time_budget=20), "20 of 100 rounds"),
         (at.AdditiveSpeedBoostRegressor(time_budget=20, random_state=0), "of 200 stages"),
-        (at.AdditiveSpeedBoostRegressor(time_budget=20, folds=3, random_state=0), "of 200 stages"),
+        (at.AdditiveSpeedBoostRegressor(time_budget=20, holdout=0.3, random_state=0), "of 200 stages"),
         (at.CascadeClassifier(time_budget=2, random_state=0, n_estimators=5), "of 20 layers"),
     ],
     ids=lambda value: type(value).__name__,

@@ -228,11 +228,6 @@ def test_rows_of_a_query_stay_together():
         fit, judge = objective.split(0.2, np.random.RandomState(seed))
         assert not set(query[fit]) & set(query[judge])
         assert len(set(query[judge])) == round(0.2 * len(set(query)))
-        folds = objective.folds(3, np.random.RandomState(seed))
-        of_query = {q: set(folds[query == q]) for q in set(query)}
-        assert all(len(fold) == 1 for fold in of_query.values())
-        sizes = np.bincount([fold.pop() for fold in of_query.values()])
-        assert sizes.max() - sizes.min() <= 1
     h = random.normal(size=(5, 100)) + 0.5 * y[:, 0]
     trainer = Trainer(objective, Dictionary(h, np.ones(5)), BoostingRules(holdout=0.2))
     assert len(trainer.run(3)) == 3

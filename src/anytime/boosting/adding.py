@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from anytime.boosting.boosted import Training
 from anytime.boosting.candidates import FittedCandidates
-from anytime.boosting.cross_fitting import CrossFitted
 from anytime.boosting.filters import Filters
 from anytime.boosting.learners import TreeLearner, WeakLearner, blocks_of, scaled
 from anytime.boosting.objective import MeanLoss
@@ -63,8 +62,8 @@ class Adding:
         learners: Sequence[WeakLearner],
         *,
         filters: Filters | None = None,
-        folds: int | None = None,  # choose and weigh steps at cross-fitted scores, with so many folds
         kind: type[MeanLoss] = MeanLoss,  # of the objective, which says how long a step is
+        trainer: Callable[..., Trainer] = Trainer,
     ) -> None:
         self.training, self.rules, self.cut_short = training, rules, False
         objective, rows = training.objective, training.train
@@ -82,11 +81,7 @@ class Adding:
             random=training.random,
             time_is_up=lambda: self.training.clock.over,
         )
-        self.trainer: Trainer = (
-            Trainer(seen, candidates, rules, training.base, training.random)
-            if folds is None
-            else CrossFitted(seen, candidates, rules, training.base, training.random, n_folds=folds)
-        )
+        self.trainer = trainer(seen, candidates, rules, training.base, training.random)
         self._held = _HeldOut(training, rules.reweight == "all") if training.held.size else None
 
     def run(self, n_estimators: int, n_iter_no_change: int) -> None:

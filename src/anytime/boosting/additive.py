@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from anytime.boosting.adding import Adding, competing_trees
 from anytime.boosting.boosted import BoostedModel, BoostedRanker, Training
 from anytime.boosting.learners import TreeLearner
 from anytime.boosting.objective import MeanLoss
-from anytime.boosting.trainer import BoostingRules
+from anytime.boosting.trainer import BoostingRules, Trainer
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS, Loss, training_loss
 from anytime.parameters import declared, not_negative, store, without
@@ -34,6 +35,8 @@ METHODS: dict[str, dict[str, Any]] = {
 class _AdditiveSpeedBoost(BoostedModel):
     """What classifier, regressor and ranker share."""
 
+    _trainer: ClassVar[Callable[..., Trainer]] = Trainer
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BoostedModel._parameter_constraints,
         "method": [StrOptions(set(METHODS))],
@@ -42,7 +45,6 @@ class _AdditiveSpeedBoost(BoostedModel):
         "schedule": [StrOptions({"greedy", "doubling"})],
         "c_min": [Interval(Real, 0, None, closed="neither"), None],
         "holdout": [Interval(Real, 0, 1, closed="neither"), None],
-        "folds": [Interval(Integral, 2, None, closed="left"), None],
         "filters": [callable, None],
         "weight_regularization": [not_negative],
     }
@@ -64,7 +66,6 @@ class _AdditiveSpeedBoost(BoostedModel):
         schedule: str = "greedy",
         c_min: float | None = None,
         holdout: float | None = None,
-        folds: int | None = None,
         filters: Any = None,
         weight_regularization: float = 0.0,
         validation_fraction: float | None = 0.2,
@@ -91,10 +92,6 @@ class _AdditiveSpeedBoost(BoostedModel):
                 f"weight_regularization means nothing with method={self.method!r}; it is for 'omp' and 'omp_gain', which refit "
                 "all weights"
             )
-        if self.folds is not None and refits:
-            raise ValueError(f"folds mean nothing with method={self.method!r}; they are for 'proj' and 'mp'")
-        if self.folds is not None and (self.holdout is not None or self.filters is not None):
-            raise ValueError("folds go neither with holdout nor with filters; leave one of them out")
         if self.method == "adaboost" and not isinstance(self, ClassifierFace):
             raise ValueError("method='adaboost' is for classifiers: its learners vote")
         if self.c_min is not None and self.schedule != "doubling":
@@ -127,8 +124,8 @@ class _AdditiveSpeedBoost(BoostedModel):
                 rules,
                 self._learners(training),
                 filters=self.filters,
-                folds=self.folds,
                 kind=EdgeSteps if votes else MeanLoss,
+                trainer=self._trainer,
             )
         else:
             known.take_up(training, rules)
@@ -211,8 +208,6 @@ class AdditiveSpeedBoostClassifier(ClassifierFace, _AdditiveSpeedBoost):
         Doubling: the most that the first stage may cost. None: the cheapest candidate.
     holdout : float, default=None
         Share of the rows, drawn anew for each stage, on which candidates are compared instead of where they were fitted.
-    folds : int, default=None
-        Choose and weigh stages by what copies that have not seen a row gain on it, with so many copies.
     filters : callable, default=None
         Filters to choose from, such as ``anytime.boosting.margin_filters()``; a stage then works only on rows that its filter
         lets pass.

@@ -133,22 +133,16 @@ class MeanLoss:
             return np.arange(len(self))
         return np.unique(self.y[:, 1], return_inverse=True)[1].reshape(-1)
 
-    def _n_units(self) -> int:
+    def n_units(self) -> int:
+        """Number of units; an error where there is only one."""
         n_units = int(self.units.max()) + 1
         if n_units < 2:
             raise ValueError("there is one row only, or for a ranking one query: none can be held out")
         return n_units
 
-    def folds(self, n_folds: int, random: np.random.RandomState) -> NDArray[np.intp]:
-        """(n,) a fold for each row: as many units in each, up to one."""
-        n_units = self._n_units()
-        if not 2 <= n_folds <= n_units:
-            raise ValueError(f"there must be 2 to {n_units} folds (rows, or queries), not {n_folds}")
-        return np.asarray((random.permutation(n_units) % n_folds)[self.units])
-
     def split(self, share: float, random: np.random.RandomState) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Rows drawn at random, a ``share`` of all units aside: the others, and those aside."""
-        n_units = self._n_units()
+        n_units = self.n_units()
         aside = np.zeros(n_units, dtype=bool)
         aside[random.permutation(n_units)[: min(max(round(share * n_units), 1), n_units - 1)]] = True
         return np.flatnonzero(~aside[self.units]), np.flatnonzero(aside[self.units])

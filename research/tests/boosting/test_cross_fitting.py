@@ -7,12 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from anytime.boosting.candidates import FittedCandidates
-from anytime.boosting.cross_fitting import CrossFitted
 from anytime.boosting.filters import margin_filters
 from anytime.boosting.learners import LinearLearner, TrainingRows, TreeLearner
 from anytime.boosting.trainer import BoostingRules, MeanLoss, Trainer
 from anytime.costs import FeatureCosts
 from anytime.losses import training_loss
+from anytime_research.boosting.cross_fitting import CrossFitted, CrossFittedSpeedBoostClassifier
 from tests.boosting.problems import order
 
 LEARNERS = [
@@ -258,3 +258,11 @@ def test_scores_are_those_of_the_predictors_that_are_kept():
     for step in crossed.steps:
         rebuilt = rebuilt + step.weights[0] * step.candidate.weak.on(X)
     assert_allclose(crossed.scores, rebuilt, rtol=0, atol=0)
+
+
+def test_a_model_of_cross_fitted_steps_is_one_like_others():
+    X, y = data(12, n=300)
+    model = CrossFittedSpeedBoostClassifier(costs=PRICES, n_estimators=20, random_state=0).fit(X, y)
+    assert model.score(X, y) > model.score(X, y, budget=0)
+    with pytest.raises(ValueError, match="needs reweight='last'"):
+        model.set_params(method="omp").fit(X, y)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anytime.boosting.additive import AdditiveSpeedBoostClassifier
 from anytime.boosting.candidates import Candidate, FittedCandidates
 from anytime.boosting.objective import MeanLoss
 from anytime.boosting.trainer import BoostingRules, Judged, Step, Trainer
@@ -63,7 +65,7 @@ class CrossFitted(Trainer):
             raise ValueError("cross-fitting needs reweight='last', no holdout and no filters")
         super().__init__(objective, candidates, rules, base, random)
         self.gradient_at = gradient_at
-        self.folds = objective.folds(n_folds, self._random())
+        self.folds = folds_of(objective, n_folds, self._random())
         self.copies = [self.scores] * n_folds
         self.held_out = self.scores
         self._offered: list[dict[int, Candidate]] = []
@@ -120,3 +122,17 @@ class CrossFitted(Trainer):
         for k, copy in enumerate(copies):
             out[self.folds == k] = copy[self.folds == k]
         return out
+
+
+def folds_of(objective: MeanLoss, n_folds: int, random: np.random.RandomState) -> NDArray[np.intp]:
+    """(n,) a fold for each row: as many units (rows, or queries) in each, up to one."""
+    n_units = objective.n_units()
+    if not 2 <= n_folds <= n_units:
+        raise ValueError(f"there must be 2 to {n_units} folds (rows, or queries), not {n_folds}")
+    return np.asarray((random.permutation(n_units) % n_folds)[objective.units])
+
+
+class CrossFittedSpeedBoostClassifier(AdditiveSpeedBoostClassifier):
+    """SpeedBoost of the papers that chooses and weighs stages by what five copies that have not seen a row gain on it."""
+
+    _trainer = staticmethod(partial(CrossFitted, n_folds=5))
