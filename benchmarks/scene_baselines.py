@@ -4,13 +4,15 @@
     python benchmarks/scene_baselines.py --folder /tmp/camvid --variants texture pixels   # these, judged again
     python benchmarks/scene_baselines.py --folder /tmp/rehearsal --images 24 --test-images 6 --trees 10 --no-results
     python benchmarks/scene_baselines.py --folder /tmp/chosen --held-out 0006R0 --variants all    # how settings were chosen
+    python benchmarks/scene_baselines.py --folder /tmp/camvid --against /tmp/camvid/model.anytime   # who is better at whose time
 
 Regions, features and trees are those of ``SceneParser``; all of what a variant may read is computed before it says anything.
 "all": every descriptor; "texture" and "texture+edges": shape and the codes of these descriptors; "regions": the finest regions
 with every descriptor, neither levels nor context; "pixels": descriptors as they are at single points. Models and figures are
-kept in the folder as soon as they are there: remove them to repeat a part. Data (``ANYTIME_DATA``) and split as in
-``scene_parsing.py``. Settings were chosen on training videos held out: 100 images of the others to learn from, 34 of that one
-to judge by.
+kept in the folder as soon as they are there: remove them to repeat a part. ``--against`` times the variants of the folder and the
+parser of ``results/scene_parsing.json`` in turns, in one thread each, on ``--test-images`` images. Data (``ANYTIME_DATA``) and
+split as in ``scene_parsing.py``. Settings were chosen on training videos held out: 100 images of the others to learn from, 34 of
+that one to judge by.
 """
 
 from __future__ import annotations
@@ -27,13 +29,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import anytime as at
+from anytime.engine import Run
 from anytime.structured import BoostedTreesLearner, ElementTable
 from anytime.structured.descriptors import DESCRIPTORS, GRID_STEP
 from anytime.structured.scene_parser import _dictionaries
 from anytime.structured.scenes import Scene, SceneFeatures, Scenes
 from anytime.trees.clock import Clock
 from anytime_research.structured import HierarchicalInferenceMachine
-from common import write
+from common import RESULTS, write
 from scene_parsing import PRINTED, UNLABELLED, load, scores, videos
 
 KINDS = {
@@ -229,6 +233,43 @@ def judged(variant: str, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def compared(options: argparse.Namespace) -> dict[str, Any]:
+    """Processor ms of the variants in the folder and of the parser's stages, in turns, and what the parser says by then."""
+    parser = at.load(options.against).set_params(n_jobs=1)
+    stored = {name: options.folder / f"baseline_{name}.pickle" for name in VARIANTS}
+    models = {name: pickle.loads(path.read_bytes())[0] for name, path in stored.items() if path.exists()}
+    images, _ = load("test", options.test_images)
+    taken: dict[str, list[float]] = {name: [] for name in models}
+    stages: list[list[float]] = []
+    for image in images:
+        for name, model in models.items():
+            began = time.process_time()
+            model.labels(image)
+            taken[name].append(1e3 * (time.process_time() - began))
+        began = time.process_time()
+        run = Run(parser.plan_, parser._structures([image]))
+        by_stage = []
+        for stage in range(parser.plan_.n_stages + 1):
+            run.advance(stage)
+            by_stage.append(1e3 * (time.process_time() - began))
+        stages.append(by_stage)
+    middle = np.median(stages, axis=0)
+    curve = json.loads((RESULTS / "scene_parsing.json").read_text(encoding="utf-8"))["curve"]
+    if len(curve) != len(middle):
+        raise SystemExit("results/scene_parsing.json is of another parser: run scene_parsing.py test first")
+    by_then = {}
+    for name, seconds in taken.items():
+        ms = float(np.median(seconds))
+        stage = int(np.searchsorted(middle, ms, side="right")) - 1
+        said = {k: curve[max(stage, 0)][k] for k in ("stage", "pixel", "class")}
+        by_then[name] = {"processor_ms": round(ms, 1), "parser": said}
+    return {
+        "timed_images": len(images),
+        "parser_processor_ms": middle.round(1).tolist(),
+        "variants": by_then,
+    }
+
+
 def main() -> None:
     """Run the variants that are not there yet."""
     parser = argparse.ArgumentParser(
@@ -245,8 +286,17 @@ def main() -> None:
         "--held-out", metavar="VIDEO", help="judge by this training video; results are not written"
     )
     parser.add_argument("--no-results", action="store_true", help="a rehearsal: results are not written")
+    parser.add_argument(
+        "--against", type=Path, help="a parser to be timed beside the variants; nothing is trained"
+    )
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
+    known = json.loads((RESULTS / "scene_baselines.json").read_text(encoding="utf-8"))
+    if options.against:
+        known["in_turns"] = compared(options)
+        print(json.dumps(known["in_turns"]["variants"], indent=1))
+        write("scene_baselines", {k: known[k] for k in ("data", "printed", "levels", "variants", "in_turns")})
+        return
     for variant in options.variants or VARIANTS:
         path = options.folder / f"baseline_{variant}.json"
         if options.variants or not path.exists():
@@ -264,6 +314,7 @@ def main() -> None:
             "printed": PRINTED,
             "levels": LEVELS,
             "variants": figures,
+            "in_turns": known.get("in_turns"),
         },
     )
 

@@ -6,7 +6,7 @@
 
 Set ``ANYTIME_DATA`` to the folder that holds ``camvid`` (480 x 360 pixels, 11 classes; the images are JPEG copies of quality 90,
 so that figures are not exactly those of the original PNG files). Parts that are done are not done again: remove their files in
-the folder to repeat them. ``--images 20 --stages 30`` is a rehearsal of some minutes.
+the folder to repeat them. ``--images 20 --stages 10`` is a rehearsal of some minutes.
 """
 
 from __future__ import annotations
@@ -220,10 +220,10 @@ def main() -> None:
     parser.add_argument("part", choices=["train", "time", "test"])
     parser.add_argument("--folder", type=Path, required=True, help="where parts leave what others need")
     parser.add_argument("--images", type=int, default=None)
-    parser.add_argument("--stages", type=int, default=110)
+    parser.add_argument("--stages", type=int, default=30)
     parser.add_argument("--time-budget", type=float, default=2400.0)
     parser.add_argument(
-        "--balance", type=float, default=0.3, help="class weights are frequencies to the power of minus this"
+        "--balance", type=float, default=0.05, help="class weights are frequencies to the power of minus this"
     )
     parser.add_argument("--folds", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)

@@ -153,6 +153,18 @@ def test_stages_of_several_trees_lower_the_loss_step_by_step(folds):
         np.testing.assert_allclose(run.scores().values, learned.scores, atol=1e-9)
 
 
+@pytest.mark.parametrize("folds", [0, 3])
+def test_first_stages_have_few_trees_and_later_ones_as_many_as_all_before(folds):
+    """The first answer comes early; later stages are long, so that they read the context less often."""
+    structures, truth, _ = chains()
+    learner = boosted(n_estimators=7, first_estimators=2)
+    learned = trainer(structures, truth, [learner], folds=folds)
+    sizes = [step.update.predictor.tree.forest.n_trees for step in learned.run(6)]
+    assert sizes == [2, 2, 4, 7, 7, 7]
+    for copy in learned.copies:
+        assert [update.predictor.tree.forest.n_trees for update in copy] == sizes
+
+
 def test_newton_steps_of_regions_are_those_of_their_elements():
     """First and second derivatives of a region are sums over its elements, by finite differences of the loss."""
     structures, truth, _ = chains(20)

@@ -66,6 +66,8 @@ class UpdateTask:
         A predictor whose choice of columns is to be made again.
     trial : bool
         Whether what is fitted is to be compared with others first: a learner may then do less (``FittedUpdate.provisional``).
+    n_before : int or None
+        Updates that there are already. None: it does not matter.
     """
 
     table: LevelTable
@@ -81,6 +83,7 @@ class UpdateTask:
     seed: int
     like: RegionPredictor | None = None
     trial: bool = False
+    n_before: int | None = None
 
     @cached_property
     def target(self) -> Array:
@@ -211,6 +214,9 @@ class BoostedTreesLearner:
     Parameters
     ----------
     n_estimators : int, default=8
+    first_estimators : int or None, default=None
+        The most trees of the first update, for an early answer; a later one has at most as many as all before it together.
+        None: ``n_estimators``.
     learning_rate : float, default=0.2
         Factor by which the trees' steps are shrunk: the longest step that a trainer may take along their sum.
     max_leaf_nodes : int or None, default=31
@@ -227,6 +233,7 @@ class BoostedTreesLearner:
     """
 
     n_estimators: int = 8
+    first_estimators: int | None = None
     learning_rate: float = 0.2
     max_leaf_nodes: int | None = 31
     cost_penalty: float = 0.0
@@ -239,7 +246,8 @@ class BoostedTreesLearner:
 
     def fit(self, task: UpdateTask) -> FittedUpdate | None:
         """Grow the trees."""
-        n_trees = min(self.n_estimators, _TRIAL_TREES) if task.trial else self.n_estimators
+        n_all = self._n_trees(task.n_before)
+        n_trees = min(n_all, _TRIAL_TREES) if task.trial else n_all
         mean = task.weight[task.which].mean() if task.which.size else 0.0
         if not mean > 0:
             return None
@@ -275,8 +283,14 @@ class BoostedTreesLearner:
             TreePredictor.of(forest, task.table.n_columns),
             outputs,
             longest=self.learning_rate,
-            provisional=n_trees < self.n_estimators,
+            provisional=n_trees < n_all,
         )
+
+    def _n_trees(self, n_before: int | None) -> int:
+        """Trees of an update: 16, 16, 32, 64, ... where the first has 16, up to ``n_estimators``."""
+        if self.first_estimators is None or n_before is None:
+            return self.n_estimators
+        return min(self.n_estimators, self.first_estimators << min(max(n_before - 1, 0), 30))
 
     def _columns(
         self, task: UpdateTask, n: int, bought: NDArray[np.bool_], random: np.random.RandomState

@@ -33,6 +33,7 @@ from anytime.trees.clock import Clock
 
 __all__ = ["SceneParser"]
 
+_FIRST_TREES = 16  # of the first two stages at most, so that the first labels come soon
 _TIMED = 3  # pictures from which prices are measured
 _DICTIONARY_PICTURES = 60  # pictures of which descriptors are drawn for dictionaries
 _DICTIONARY_POINTS = 60_000  # descriptors that are drawn
@@ -67,13 +68,13 @@ class SceneParser(StructuredModel):
         How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     ignore_label : int or str, default=None
         The label of pixels that have none. None: all pixels have one.
-    descriptors : sequence of str, default=("colour", "texture", "patterns", "edges", "wide_edges")
-        Descriptors that there are codes of: these, and "colour_edges", which costs as much as all others together.
+    descriptors : sequence of str, default=("colour", "texture", "patterns", "edges", "wide_edges", "colour_edges")
+        Descriptors that there are codes of. The last costs as much as all others together.
     n_centres : int, default=150
         Codes of each descriptor.
-    levels : sequence of int, default=(0, 1, 3, 5)
+    levels : sequence of int, default=(0, 1, 3, 4, 6)
         Levels of regions that stages may work on; 0 is the finest.
-    thresholds : sequence of float, default=(0, 0.2, 0.5)
+    thresholds : sequence of float, default=(0, 0.2)
         Mean entropies above which regions may be selected, as shares of the greatest; 0: all regions.
     cost_penalties : sequence of float, default=(0.00002, 0.0002)
         What a unit of cost must save of the loss to be spent by a tree, as a share of all of it: trees are tried for each.
@@ -83,10 +84,11 @@ class SceneParser(StructuredModel):
         Whether regions are told the current predictions of their surroundings.
     evaluation_cost : float, default=3.0
         Price of evaluating one stage, features apart, in the unit of ``costs``.
-    max_stages : int, default=40
+    max_stages : int, default=20
         The most stages that the plan may have.
-    trees_per_stage : int, default=16
-        Trees of a stage, each grown on what those before it have left over.
+    trees_per_stage : int, default=64
+        The most trees of a stage, each grown on what those before it have left over. The first stage has at most 16, a later one
+        at most as many as all before it: the first labels come early.
     max_leaf_nodes : int, default=15
         The most leaves of a tree. None: no limit.
     min_samples_leaf : int, default=60
@@ -165,16 +167,16 @@ class SceneParser(StructuredModel):
         budget: float | None = None,
         meter: str = "model",
         ignore_label: Any = None,
-        descriptors: Sequence[str] = ("colour", "texture", "patterns", "edges", "wide_edges"),
+        descriptors: Sequence[str] = tuple(DESCRIPTORS),
         n_centres: int = 150,
-        levels: Sequence[int] = (0, 1, 3, 5),
-        thresholds: Sequence[float] = (0.0, 0.2, 0.5),
+        levels: Sequence[int] = (0, 1, 3, 4, 6),
+        thresholds: Sequence[float] = (0.0, 0.2),
         cost_penalties: Sequence[float] = (0.00002, 0.0002),
         tried_candidates: int | None = 6,
         context: bool = True,
         evaluation_cost: float = 3.0,
-        max_stages: int = 40,
-        trees_per_stage: int = 16,
+        max_stages: int = 20,
+        trees_per_stage: int = 64,
         max_leaf_nodes: int | None = 15,
         min_samples_leaf: int = 60,
         max_features: float = 0.1,
@@ -332,6 +334,7 @@ class SceneParser(StructuredModel):
     def _learner(self, penalty: float) -> BoostedTreesLearner:
         return BoostedTreesLearner(
             n_estimators=self.trees_per_stage,
+            first_estimators=_FIRST_TREES,
             learning_rate=self.learning_rate,
             max_leaf_nodes=self.max_leaf_nodes,
             cost_penalty=float(penalty),

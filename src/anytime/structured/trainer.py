@@ -321,6 +321,7 @@ class StructuredTrainer:
                 (self.seed + 7919 * len(learned.updates)) % 2**31,
                 None if like is None else like.fitted.predictor,
                 trial and like is None,
+                len(learned.updates),
             )
             candidate = self._judge(learned, task, selector, number, told.selected(selector), draw)
             if candidate is None:
