@@ -7,8 +7,13 @@ import pytest
 
 import anytime as at
 from anytime.boosting import probes, renewal
+from anytime.boosting.learners import TrainingRows
+from anytime.boosting.objective import MeanLoss
 from anytime.boosting.renewal import Renewed
+from anytime.boosting.rounds import GradientRounds
 from anytime.boosting.speedboost import _without_harm
+from anytime.losses import training_loss
+from anytime.trees.growing import TreeGrower
 
 
 def friedman(n_rows, seed=0):
@@ -50,10 +55,37 @@ def test_the_last_model_stays_unless_it_is_clearly_worse_in_every_fold(folds, st
     assert kept == ([cheap, last] if stays else [cheap])
 
 
+@pytest.mark.parametrize(("measured", "stays"), [(0.121, True), (0.15, False), (np.nan, False)])
+def test_the_last_model_stays_where_full_models_do_not_agree_that_it_is_worse(measured, stays):
+    """Quick models see less than full ones in large sets."""
+    cheap = Renewed(frozenset([0]), None, 0.12, np.full(3, 0.12), measured=0.12)
+    last = Renewed(frozenset([0, 1]), None, 0.15, np.full(3, 0.15), measured=measured)
+    kept = _without_harm([cheap, last], before=1.0, everything=frozenset([0, 1]))
+    assert kept == ([cheap, last] if stays else [cheap])
+
+
+@pytest.mark.parametrize(("whole", "stays"), [(0.121, True), (0.15, False)])
+def test_a_model_in_between_stays_where_quick_models_alone_see_harm(whole, stays):
+    cheap = Renewed(frozenset([0]), None, 0.12, np.full(2, 0.12), measured=0.12)
+    middle = Renewed(frozenset([0, 1]), None, 0.13, np.full(2, 0.13))
+    last = Renewed(frozenset([0, 1, 2]), None, 0.12, np.full(2, 0.12), measured=whole)
+    kept = _without_harm([cheap, middle, last], before=1.0, everything=last.groups)
+    assert (middle in kept) == stays
+
+
 def test_a_model_in_between_goes_when_its_mean_loss_is_clearly_worse():
     cheap = Renewed(frozenset([0]), None, 0.12, np.array([0.12, 0.12]))
     middle = Renewed(frozenset([0, 1]), None, 0.13, np.array([0.11, 0.15]))
     assert _without_harm([cheap, middle], before=1.0, everything=frozenset([0, 1, 2])) == [cheap]
+
+
+def test_where_money_would_be_left_a_stage_is_made_although_quick_models_see_no_gain():
+    """Five columns matter and five are noise, at one price: the noise is bought in steps, not all at once."""
+    X, y = friedman(1_500)
+    costs = at.SpeedBoostRegressor(random_state=0).fit(X, y).stage_costs_
+    assert costs[-1] == 10
+    late = costs[costs >= 5]
+    assert (late[1:] <= 1.3 * late[:-1] + 1).all()
 
 
 def test_quick_models_judge_one_held_out_part_in_fifths():
@@ -136,3 +168,26 @@ def test_classes_may_weigh_differently():
             for weight in (None, "balanced")
         )
         assert balanced.predict(X).sum() > plain.predict(X).sum()
+
+
+def test_each_round_learns_from_a_share_of_the_rows():
+    """Values of its leaves are those of the rows drawn: the first tree differs from that of all rows, the next from the first."""
+    X, y = friedman(400)
+    table = TrainingRows(X)
+    objective = MeanLoss(training_loss("squared"), y, np.ones(len(y)))
+
+    def leaves(share, seed=0):
+        rounds = GradientRounds(
+            table.binned, objective, TreeGrower(), np.zeros(1), row_share=share, seed=seed
+        )
+        rounds.run(2)
+        return rounds.scores
+
+    np.testing.assert_array_equal(leaves(0.5), leaves(0.5))
+    assert not np.allclose(leaves(0.5), leaves(1.0))
+    assert not np.allclose(leaves(0.5), leaves(0.5, seed=1))
+    drawn = GradientRounds(
+        table.binned, objective, TreeGrower(), np.zeros(1), row_share=0.5, rows=np.arange(300)
+    )
+    assert set(drawn._drawn_rows()) < set(range(300))
+    assert 100 < len(drawn._drawn_rows()) < 200

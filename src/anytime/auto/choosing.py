@@ -27,6 +27,13 @@ class Decision(NamedTuple):
     shares: dict[str, float]  # of the kinds
     loss: float  # mean, on rows that have neither been learned from nor decided on
     loss_of_trees: float  # of trees alone on the same rows
+    error: float = 0.0  # standard error of the difference of the two
+
+    @property
+    def gain(self) -> float:
+        """What is safe to say of the gain over trees: less a standard error, but not below nothing; a loss in full."""
+        gain = self.loss_of_trees - self.loss
+        return min(gain, max(gain - self.error, 0.0))
 
 
 def row_losses(objective: MeanLoss, scores: Array, rows: Rows) -> Array:
@@ -76,7 +83,8 @@ def decided(
             blended = _blended([scores[kind][judging] for kind in others], list(others.values()))
             across[judging] = row_losses(objective, blended, rows[judging])
         if weight @ across < weight @ of_trees or (few and set(shares) == {"linear"}):
-            return Decision(shares, float(weight @ across), float(weight @ of_trees))
+            error = _standard_error(of_trees - across, weight)
+            return Decision(shares, float(weight @ across), float(weight @ of_trees), error)
     return Decision({"trees": 1.0}, float(weight @ of_trees), float(weight @ of_trees))
 
 
@@ -120,6 +128,10 @@ def _blended(scores: Sequence[Array], shares: Sequence[float]) -> Array:
 
 def _clearly_less(loss: Array, other: Array, weight: Array) -> bool:
     """Whether a mean is less than another by more than a standard error of their difference."""
-    difference = other - loss
-    mean = float(weight @ difference)
-    return mean > float(np.sqrt(weight**2 @ (difference - mean) ** 2))
+    return float(weight @ (other - loss)) > _standard_error(other - loss, weight)
+
+
+def _standard_error(differences: Array, weight: Array) -> float:
+    """Of their weighted mean."""
+    mean = float(weight @ differences)
+    return float(np.sqrt(weight**2 @ (differences - mean) ** 2))

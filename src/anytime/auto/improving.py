@@ -253,11 +253,10 @@ class Improvement:
 
     @staticmethod
     def _qualities(sets: Sequence[OwnedSet]) -> Array:
-        """(s,) what was told of the trees, and by how much less the measured loss of what answers instead is than theirs.
+        """(s,) what was told of the trees, and by how much at least the measured loss of what answers instead is less.
 
-        One scale for all sets, tried or not: what matters is which of two answers is better.
+        One scale for all sets, tried or not: what matters is which of two answers is better. A gain counts less a standard error:
+        a set on which the trees were unlucky would seem better than larger ones otherwise.
         """
-        gains = [
-            0.0 if one.decision is None else one.decision.loss_of_trees - one.decision.loss for one in sets
-        ]
+        gains = [0.0 if one.decision is None else one.decision.gain for one in sets]
         return np.array([one.told_quality + gain for one, gain in zip(sets, gains, strict=True)])

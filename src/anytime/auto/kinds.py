@@ -98,6 +98,7 @@ class Boosted:
             columns=columns,
             shared=booster.shared,
             column_share=booster.column_share,
+            row_share=booster.row_share,
         )
         boosting.run(booster.n_estimators)
         if not boosting.rounds:

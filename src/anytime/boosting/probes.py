@@ -22,6 +22,9 @@ Rows = NDArray[np.intp]
 _ROWS = 3_000  # to learn from, and as many to judge on: these take little time, and noise is less with more of them
 _BINS = 64
 _LEAVES, _RATE, _ROUNDS, _PATIENCE = 15, 0.4, 15, 3
+_RIDGE = (
+    5.0  # at so large a rate, leaves of few rows would go astray, and larger sets seem worse than they are
+)
 _PARTS = 20  # of the held-out rows, on which sets are compared pairwise
 
 
@@ -42,10 +45,8 @@ class Probes:
         self.sets, self.clock, self.until, self.n_jobs = sets, training.clock, until, grower.n_threads
         self.base = training.base
         leaves = min(grower.max_leaf_nodes or _LEAVES, _LEAVES)
-        # At so large a rate, leaves of little curvature would go astray without a ridge.
-        self.grower = replace(
-            grower, max_leaf_nodes=leaves, l2_regularization=max(grower.l2_regularization, 1.0), n_threads=1
-        )
+        ridge = max(grower.l2_regularization, _RIDGE)
+        self.grower = replace(grower, max_leaf_nodes=leaves, l2_regularization=ridge, n_threads=1)
         kept = np.arange(len(training.table))
         if len(splits) == 1:
             kept = np.sort(np.concatenate([_some(rows, training) for rows in splits[0]]))

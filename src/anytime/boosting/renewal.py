@@ -39,8 +39,13 @@ _FOLDS = ((500, 5), (1_000, 3), (2_000, 2))
 _ANCHORS = 4  # models that are judged on held-out rows; the others are foretold
 _BRANCHES = 24  # the most known budgets that are planned for
 _SAMPLED = 0.5  # of the columns, for each tree, where held-out rows like that
+_BAGGED = 0.8  # of the rows, for each round
 _TOLERANCE, _WORTH = 0.002, 0.005  # shares of the held-out loss that further rounds, and stages, have to gain
 _GAP = 1.04  # stages whose costs are closer than this factor are as good as one
+_STRETCH, _HARM = (
+    1.3,
+    0.05,
+)  # factor of cost after which a stage need not gain, only not be worse by more than this share
 _LAST_SHARE, _SEARCH_SHARE = 0.4, 0.6  # of a time budget, when these end
 _LATE_TRIALS = (
     3  # sets that are tried although time is up, until one has a model: there has to be a cheap answer
@@ -58,6 +63,7 @@ class Booster:
     n_iter_no_change: int
     shared: bool = False  # one tree for all outputs
     column_share: float = 1.0  # of the columns that each tree may use
+    row_share: float = 1.0  # of the rows that each round learns from
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +72,18 @@ class Renewed:
 
     groups: Groups  # what is bought for it
     trees: TreeArrays  # one stage
-    loss: float  # on held-out rows, before it was fitted to all; NaN: not judged yet
+    loss: float  # on held-out rows, before it was fitted to all, or foretold; NaN: not judged yet
     # (F,): the loss of its quick model on parts of the held-out rows. Empty: unknown
     by_fold: Array = field(default_factory=lambda: np.empty(0))
     cut_short: bool = False  # whether time allowed for fewer rounds than were asked for
     n_estimators: int = 0  # rounds
+    measured: float = np.nan  # the loss, where it was not foretold
 
     def harms(self, other: Renewed, by_more_than: float) -> bool:
-        """Whether it is worse than another model, by more than a share of that one's loss, in every fold; False if unknown."""
+        """Whether its quick model is worse than another's, by more than a share of that one's loss, in every fold.
+
+        False if unknown.
+        """
         if not self.by_fold.size or self.by_fold.size != other.by_fold.size:
             return False
         return bool((self.by_fold > other.by_fold + by_more_than * np.abs(other.by_fold)).all())
@@ -103,7 +113,7 @@ class Renewal:
     def __init__(self, training: Training, booster: Booster, known: Sequence[Renewed] = ()) -> None:
         self.training, self.known = training, list(known)
         n_outputs = training.base.size
-        self.booster = replace(booster, shared=n_outputs > 1)
+        self.booster = replace(booster, shared=n_outputs > 1, row_share=_BAGGED)
         self.sets = GroupSets(training.costs)
         n_folds = next((folds for rows, folds in _FOLDS if len(training.table) < rows), 0)
         self.splits = [(training.train, training.held)]
@@ -224,13 +234,19 @@ class Renewal:
                 yield model
 
     def _worth_a_model(self, prefixes: list[Groups]) -> list[Groups]:
-        """The prefixes without those whose quick models gain nothing, and those that cost nearly as much as the next."""
-        gaining, least = list[Groups](), self.probes(frozenset())
+        """The prefixes without those whose quick models gain nothing, and those that cost nearly as much as the next.
+
+        Quick models see less than full ones in large sets. So where money would be left, a stage is made although it gains
+        nothing by them.
+        """
+        gaining, least, spent = list[Groups](), self.probes(frozenset()), 0
         for groups in prefixes:
-            quick = self.probes(groups)
-            if groups == prefixes[-1] or not quick >= least - _WORTH * abs(least):
+            quick, price = self.probes(groups), self.sets.price(groups)
+            gains = not quick >= least - _WORTH * abs(least)
+            stretches = 0 < _STRETCH * spent <= price and quick <= least + _HARM * abs(least)
+            if groups == prefixes[-1] or gains or stretches:
                 gaining.append(groups)
-                least = quick
+                least, spent = min(quick, least), price
         worth = gaining[-1:]
         for groups in gaining[-2::-1]:
             if self.sets.price(groups) * _GAP <= self.sets.price(worth[0]):
@@ -324,7 +340,7 @@ class Renewal:
             trees = join([earlier.trees, trees], [earlier.trees.n_trees + trees.n_trees])
             loss = earlier.loss - float(losses[0]) + loss
             by_fold, n_rounds = np.empty(0), n_rounds + earlier.n_estimators
-        model = Renewed(groups, trees, loss, by_fold, cut_short, n_rounds)
+        model = Renewed(groups, trees, loss, by_fold, cut_short, n_rounds, measured=loss)
         clock.tell(f"model of {n_rounds} rounds at cost {self.sets.amount(groups):g}, quick loss {quick:.5g}")
         return model
 
@@ -348,6 +364,7 @@ class Renewal:
             shared=booster.shared,
             keep_gains=bool(keep_gains),
             column_share=booster.column_share,
+            row_share=booster.row_share,
             seed=self.seed,
             keep_trees=judge is None,
             tolerance=_TOLERANCE,

@@ -45,6 +45,7 @@ class GradientRounds:
         keep_gains: bool = False,  # note how much splits on each column have gained
         judged: Callable[[Array, NDArray[np.intp]], float] | None = None,  # None: ``MeanLoss.judged``
         column_share: float = 1.0,  # of ``columns``, drawn anew for each tree
+        row_share: float = 1.0,  # of ``rows``, drawn anew for each round
         seed: int = 0,  # of those draws and mixtures
         keep_trees: bool = True,  # False: only scores and losses are wanted
         # A loss counts as less when it is by this share of it. Many rounds of tiny gains are not worth their trees
@@ -52,7 +53,13 @@ class GradientRounds:
     ) -> None:
         self.data, self.objective, self.grower, self.learning_rate = data, objective, grower, learning_rate
         self.rows, self.judge, self.columns, self.costs = rows, judge, columns, costs
-        self.shared, self.keep_trees, self.tolerance = shared, keep_trees, tolerance
+        self.shared, self.keep_trees, self.tolerance, self.row_share = (
+            shared,
+            keep_trees,
+            tolerance,
+            row_share,
+        )
+        self._learned = rows  # in this round
         self._random = np.random.RandomState(seed)
         self._draw = (
             _ColumnDraw(columns, data.n_features, column_share, self._random) if column_share < 1 else None
@@ -79,6 +86,8 @@ class GradientRounds:
     def round(self) -> bool:
         """Add a round; False, and nothing added, where no tree finds a split."""
         gradient, hessian = derivatives(self.objective, self.scores, self.grower.n_threads)
+        if self.row_share < 1:
+            self._learned = self._drawn_rows()
         grow = self._mixed if self.shared and self.n_outputs > 1 else self._one_by_one
         stage = grow(gradient, hessian)
         if stage is None:
@@ -87,6 +96,11 @@ class GradientRounds:
         if self.judge is not None:
             self._follow(self.judge)
         return True
+
+    def _drawn_rows(self) -> NDArray[np.intp]:
+        """Some of the rows to learn from, in their order."""
+        rows = np.arange(len(self.objective.y)) if self.rows is None else self.rows
+        return rows[self._random.uniform(size=rows.size) < self.row_share]
 
     def _one_by_one(self, gradient: NDArray[Any], hessian: NDArray[Any]) -> list[TreeArrays] | None:
         """A tree for each output, added to the scores; None where none finds a split."""
@@ -109,7 +123,11 @@ class GradientRounds:
         tree = self._grow(gradient @ mixture, hessian @ mixture**2)
         if tree.n_leaves < 2:
             return None
-        leaf, n_leaves, rows = tree.leaf, tree.n_leaves, slice(None) if self.rows is None else self.rows
+        leaf, n_leaves, rows = (
+            tree.leaf,
+            tree.n_leaves,
+            slice(None) if self._learned is None else self._learned,
+        )
         first, second = (
             np.stack([np.bincount(leaf[rows], column[rows], n_leaves) for column in part.T], axis=1)
             for part in (gradient, hessian)
@@ -137,7 +155,7 @@ class GradientRounds:
             self.data,
             gradient,
             hessian,
-            rows=self.rows,
+            rows=self._learned,
             columns=self.columns if self._draw is None else self._draw(),
             costs=self.costs,
             bought=self.bought,

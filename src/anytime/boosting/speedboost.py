@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -17,7 +18,9 @@ from anytime.plan import Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower
 
-_HARMFUL = 0.02  # of the least held-out loss so far: a stage that is further above it is left out
+# Shares of the least held-out loss so far: a stage that is further above it is left out. Quick models see less than full ones in
+# large sets, so the second holds where full models do not agree with them
+_HARMFUL, _HARMFUL_BY_QUICK = 0.02, 0.1
 
 
 class _SpeedBoost(BoostedModel):
@@ -113,20 +116,30 @@ class _SpeedBoost(BoostedModel):
 def _without_harm(models: list[Renewed], before: float, everything: frozenset[int]) -> list[Renewed]:
     """The models without those that are clearly worse on held-out rows than a cheaper one.
 
-    The model of everything stays unless it is clearly worse in every fold: who buys all shall not get less for it by an
-    unlucky split.
+    The model of everything stays unless it is clearly worse in every fold, and by full models too where these were judged: who
+    buys all shall not get less for it by an unlucky split.
     """
     kept: list[Renewed] = []
+    whole_harms = _is_worse(everything, models)
+    share = _HARMFUL if whole_harms else _HARMFUL_BY_QUICK
     for model in models:
         best = min(kept, key=lambda m: m.loss, default=None)
         least = before if best is None else min(best.loss, before)
         if model.groups == everything and best is not None:
-            harmful = model.harms(best, _HARMFUL)
+            harmful = whole_harms and model.harms(best, _HARMFUL)
         else:
-            harmful = model.loss > least + _HARMFUL * abs(least)
+            harmful = model.loss > least + share * abs(least)
         if not harmful:
             kept.append(model)
     return kept
+
+
+def _is_worse(everything: frozenset[int], models: Sequence[Renewed]) -> bool:
+    """Whether the model of everything is clearly worse than others, of those that were judged in full; True if unknown."""
+    measured = {model.groups: model.measured for model in models if np.isfinite(model.measured)}
+    whole = measured.pop(everything, np.inf)
+    least = min(measured.values(), default=0.0)
+    return not measured or bool(whole > least + _HARMFUL * abs(least))
 
 
 def _one_for_each_cost(models: list[Renewed], training: Training, evaluation_cost: float) -> list[Renewed]:
