@@ -1,10 +1,14 @@
-"""What a practitioner has without this library: LightGBM blind to costs, with its penalties on features, or once per budget."""
+"""What a practitioner has without this library: LightGBM blind to costs, with its penalties on features, or once per budget.
+
+Every peer learns from training rows, chooses on validation rows what answers at each budget, and refits that on both. LightGBM is
+tried as it comes and with column sampling and bagging, wherever it is trained.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import lightgbm as lgb
 import numpy as np
@@ -15,10 +19,23 @@ from _quality_sets import Array, Problem
 
 Groups = frozenset[str]
 
-TRADE_OFFS = (1e-3, 1e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)
+COUPLED = (0.01, 0.1, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # trade-offs of a price paid once
+LAZY = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3)  # of a price that every row pays
 MOST_ROUNDS, PATIENCE = 300, 20
-WIDTH = 12  # candidates that are tried per purchase, best by split gain per price
 QUICK = {"learning_rate": 0.3, "num_leaves": 15}
+QUICK_MODELS = 240  # about as many, to find out what to buy for each budget
+WIDTH = (3, 12)  # candidates that are tried per purchase, best by split gain per price
+WAYS: tuple[dict[str, Any], ...] = (
+    {},
+    {"feature_fraction": 0.5, "bagging_fraction": 0.8, "bagging_freq": 1},
+)
+
+
+class Said(NamedTuple):
+    """Of one entry at each budget: the loss on validation rows (NaN: it has no such rows), and what it says of test rows."""
+
+    validation: list[float]
+    test: list[NDArray[Any]]
 
 
 class Boosting:
@@ -28,9 +45,8 @@ class Boosting:
         self.problem, self.costs = problem, problem.costs
         self.groups = [name for name in self.costs.names if self.costs.groups[name]]
         self.column_group = self.costs.bind(problem.X.shape[1]).column_group
-        self._stopped: dict[Groups, tuple[Any, float]] = {}
+        self._stopped: dict[tuple[Groups, int], tuple[Any, float]] = {}
         self._quick: dict[Groups, float] = {}
-        self._final: dict[Groups, Any] = {}
 
     def columns(self, owned: Iterable[str]) -> NDArray[np.intp]:
         """Positions of the columns of groups, and of all that these require."""
@@ -61,12 +77,12 @@ class Boosting:
         stop = lgb.early_stopping(patience, verbose=False)
         return lgb.train(parameters, data, rounds, valid_sets=[held], callbacks=[stop])
 
-    def stopped(self, owned: Groups) -> tuple[Any, float]:
+    def stopped(self, owned: Groups, way: int = 0) -> tuple[Any, float]:
         """The model of the training rows, and its loss on validation rows."""
-        if owned not in self._stopped:
-            model = self.train(self.columns(owned), MOST_ROUNDS, PATIENCE)
-            self._stopped[owned] = model, _best(model)
-        return self._stopped[owned]
+        if (owned, way) not in self._stopped:
+            model = self.train(self.columns(owned), MOST_ROUNDS, PATIENCE, **WAYS[way])
+            self._stopped[owned, way] = model, _best(model)
+        return self._stopped[owned, way]
 
     def quick(self, owned: Groups) -> float:
         """Validation loss of a model that learns fast."""
@@ -74,12 +90,10 @@ class Boosting:
             self._quick[owned] = _best(self.train(self.columns(owned), 60, 5, **QUICK))
         return self._quick[owned]
 
-    def final(self, owned: Groups) -> Any:
+    def final(self, owned: Groups, way: int = 0) -> Any:
         """The same number of rounds, on training and validation rows."""
-        if owned not in self._final:
-            rounds = max(self.stopped(owned)[0].best_iteration, 1)
-            self._final[owned] = self.train(self.columns(owned), rounds, None)
-        return self._final[owned]
+        rounds = max(self.stopped(owned, way)[0].best_iteration, 1)
+        return self.train(self.columns(owned), rounds, None, **WAYS[way])
 
     @cached_property
     def split_gain(self) -> dict[str, float]:
@@ -97,14 +111,106 @@ class Boosting:
         share = np.bincount(p.y, minlength=p.n_classes) / len(p.y)
         return float(-np.log(np.maximum(share[p.y_valid], 1e-12)).mean())
 
+    def price_of_columns(self) -> Array:
+        """(d,) price of each column's group, with all that it requires, in units of their mean."""
+        price = np.array([self.costs.price([self.costs.names[g]]) for g in self.column_group])
+        return np.asarray(price / price.mean())
+
 
 def _best(model: Any) -> float:
     return float(next(iter(model.best_score["valid_0"].values())))
 
 
-def answers(model: Any, problem: Problem) -> list[NDArray[Any]]:
-    """What an interruptible model says of the test rows at each budget."""
-    return [model.predict(problem.X_test, budget=budget) for budget in problem.budgets]
+def log_loss(chance: Array, problem: Problem) -> float:
+    """Of probabilities of the validation rows."""
+    return float(-np.log(np.maximum(chance[np.arange(len(problem.y_valid)), problem.y_valid], 1e-12)).mean())
+
+
+def validation_loss(model: Any, problem: Problem, budget: float) -> float:
+    """Log loss, or mean squared error, at a budget."""
+    if not problem.n_classes:
+        return float(np.mean((model.predict(problem.X_valid, budget=budget) - problem.y_valid) ** 2))
+    chance = np.zeros((len(problem.y_valid), problem.n_classes))
+    chance[:, model.classes_.astype(int)] = model.predict_proba(problem.X_valid, budget=budget)
+    return log_loss(chance, problem)
+
+
+def best_of(problem: Problem, tried: Sequence[tuple[Any, Callable[[], Any]]]) -> Said:
+    """At each budget, of pairs (model of training rows, how to refit it on all), the one best on validation rows."""
+    said, refitted = Said([], []), dict[int, Any]()
+    for budget in problem.budgets:
+        losses = [validation_loss(model, problem, budget) for model, _ in tried]
+        best = int(np.argmin(losses))
+        if best not in refitted:
+            refitted[best] = tried[best][1]()
+        said.validation.append(losses[best])
+        said.test.append(refitted[best].predict(problem.X_test, budget=budget))
+    return said
+
+
+# ---------------------------------------------------------------------- the peers
+
+
+def cost_blind(problem: Problem) -> Said:
+    """LightGBM, its trees in the order in which they were trained."""
+    return _interruptible(Boosting(problem), "model", [{}])
+
+
+def coupled_penalties(problem: Problem) -> Said:
+    """LightGBM's own penalty on the first use of a feature, at many trade-offs."""
+    boosting = Boosting(problem)
+    price = boosting.price_of_columns().tolist()
+    options = [{"cegb_tradeoff": c, "cegb_penalty_feature_coupled": price} for c in COUPLED]
+    return _interruptible(boosting, "model", options)
+
+
+def lazy_penalties(problem: Problem) -> Said:
+    """LightGBM's penalty on each row's first use of a feature; rows pay for what they use, up to the budget."""
+    boosting = Boosting(problem)
+    price = boosting.price_of_columns().tolist()
+    options = [{"cegb_tradeoff": c, "cegb_penalty_feature_lazy": price} for c in LAZY]
+    return _interruptible(boosting, "realised", options)
+
+
+def _interruptible(boosting: Boosting, meter: str, settings: Sequence[dict[str, Any]]) -> Said:
+    problem, columns = boosting.problem, np.arange(boosting.problem.X.shape[1])
+
+    def tried(options: dict[str, Any]) -> tuple[Any, Callable[[], Any]]:
+        model = boosting.train(columns, MOST_ROUNDS, PATIENCE, **options)
+        rounds = max(model.best_iteration, 1)
+
+        def made(booster: Any) -> Any:
+            return at.make_anytime(booster, costs=problem.costs, meter=meter)
+
+        return made(model), lambda: made(boosting.train(columns, rounds, None, **options))
+
+    return best_of(problem, [tried({**options, **way}) for options in settings for way in WAYS])
+
+
+def one_per_budget(problem: Problem) -> Said:
+    """For each budget a model of its own, on what fits it: by split gain, or by held-out gain, per price.
+
+    Which of the two, or the model of a smaller budget, and whether with sampling, validation rows say.
+    """
+    boosting = Boosting(problem)
+    said = Said([], [])
+    last: Groups = frozenset()
+    for budget in problem.budgets:
+        sets = {_filled(boosting, budget, _by_split_gain), _filled(boosting, budget, _by_held_out_gain), last}
+        losses = {
+            (s, way): boosting.stopped(s, way)[1] if s else boosting.constant_loss
+            for s in sorted(sets, key=sorted)
+            for way in range(len(WAYS))
+        }
+        last, way = min(losses, key=losses.__getitem__)
+        said.validation.append(losses[last, way])
+        columns = boosting.columns(last)
+        said.test.append(
+            labels(boosting.final(last, way).predict(problem.X_test[:, columns]), problem)
+            if last
+            else constant(problem, len(problem.y_test))
+        )
+    return said
 
 
 def constant(problem: Problem, n_rows: int) -> NDArray[Any]:
@@ -112,67 +218,11 @@ def constant(problem: Problem, n_rows: int) -> NDArray[Any]:
     return np.full(n_rows, np.bincount(problem.y).argmax() if problem.n_classes else problem.y.mean())
 
 
-def validation_loss(model: Any, problem: Problem, budget: float) -> float:
-    """Log loss, or mean squared error, at a budget."""
-    if not problem.n_classes:
-        return float(np.mean((model.predict(problem.X_valid, budget=budget) - problem.y_valid) ** 2))
-    chance = model.predict_proba(problem.X_valid, budget=budget)
-    return float(-np.log(np.maximum(chance[np.arange(len(problem.y_valid)), problem.y_valid], 1e-12)).mean())
-
-
-def best_of(problem: Problem, pairs: list[tuple[Any, Any]]) -> list[NDArray[Any]]:
-    """At each budget, of pairs (model of training rows, model of all rows), the one best on validation rows."""
-    found = []
-    for budget in problem.budgets:
-        losses = [validation_loss(model, problem, budget) for model, _ in pairs]
-        found.append(pairs[int(np.argmin(losses))][1].predict(problem.X_test, budget=budget))
-    return found
-
-
-# ---------------------------------------------------------------------- the peers
-
-
-def cost_blind(problem: Problem) -> list[NDArray[Any]]:
-    """LightGBM, its trees in the order in which they were trained."""
-    boosting = Boosting(problem)
-    whole = boosting.final(frozenset(boosting.groups))
-    return answers(at.make_anytime(whole, costs=problem.costs, meter="model"), problem)
-
-
-def with_penalties(problem: Problem) -> list[NDArray[Any]]:
-    """LightGBM's own penalty on the first use of a feature, at many trade-offs; the frontier chosen on validation rows."""
-    boosting, costs = Boosting(problem), problem.costs
-    price = np.array([costs.price([costs.names[g]]) for g in boosting.column_group])
-    penalty = (price / price.mean()).tolist()
-    pairs = []
-    for trade_off in TRADE_OFFS:
-        options = {"cegb_tradeoff": trade_off, "cegb_penalty_feature_coupled": penalty}
-        columns = np.arange(price.size)
-        model = boosting.train(columns, MOST_ROUNDS, PATIENCE, **options)
-        again = boosting.train(columns, max(model.best_iteration, 1), None, **options)
-        pairs.append(tuple(at.make_anytime(m, costs=costs, meter="model") for m in (model, again)))
-    return best_of(problem, pairs)
-
-
-def one_per_budget(problem: Problem) -> list[NDArray[Any]]:
-    """For each budget a model of its own, on what fits it: by split gain, or by held-out gain, per price.
-
-    Which of the two, or the model of a smaller budget, validation rows say.
-    """
-    boosting = Boosting(problem)
-    found: list[NDArray[Any]] = []
-    last: Groups = frozenset()
-    for budget in problem.budgets:
-        sets = {_filled(boosting, budget, _by_split_gain), _filled(boosting, budget, _by_held_out_gain), last}
-        losses = {s: boosting.stopped(s)[1] if s else boosting.constant_loss for s in sets}
-        last = min(sorted(losses, key=sorted), key=losses.__getitem__)
-        if last:
-            found.append(
-                _labels(boosting.final(last).predict(problem.X_test[:, boosting.columns(last)]), problem)
-            )
-        else:
-            found.append(constant(problem, len(problem.y_test)))
-    return found
+def labels(prediction: Array, problem: Problem) -> NDArray[Any]:
+    """Classes of probabilities; of regressions what they say."""
+    if problem.n_classes == 2:
+        return np.asarray(prediction > 0.5, dtype=np.intp)
+    return np.asarray(prediction.argmax(axis=1)) if problem.n_classes else prediction
 
 
 Choice = Callable[[Boosting, Groups, dict[str, float]], str]
@@ -180,15 +230,18 @@ Choice = Callable[[Boosting, Groups, dict[str, float]], str]
 
 def _filled(boosting: Boosting, budget: float, choose: Choice) -> Groups:
     """Buy by one rule for as long as something fits."""
-    costs = boosting.costs
     owned: Groups = frozenset()
-    while True:
-        spent = costs.price(owned)
-        price = {g: costs.price(owned | {g}) - spent for g in boosting.groups if g not in owned}
-        fitting = {g: p for g, p in price.items() if spent + p <= budget * (1 + 1e-9)}
-        if not fitting:
-            return owned
+    while fitting := affordable(boosting, owned, budget):
         owned = owned | {choose(boosting, owned, fitting)}
+    return owned
+
+
+def affordable(boosting: Boosting, owned: Groups, budget: float) -> dict[str, float]:
+    """Groups that still fit, with what they cost now."""
+    costs = boosting.costs
+    spent = costs.price(owned)
+    price = {g: costs.price(owned | {g}) - spent for g in boosting.groups if g not in owned}
+    return {g: p for g, p in price.items() if spent + p <= budget * (1 + 1e-9)}
 
 
 def _by_split_gain(boosting: Boosting, owned: Groups, price: dict[str, float]) -> str:
@@ -200,12 +253,44 @@ def _by_held_out_gain(boosting: Boosting, owned: Groups, price: dict[str, float]
     if free:
         return free[0]
     now = boosting.quick(owned) if owned else boosting.constant_loss
-    tried = sorted(price, key=lambda g: -(boosting.split_gain[g] + 1e-12) / price[g])[:WIDTH]
+    width = int(np.clip(QUICK_MODELS // len(boosting.groups), *WIDTH))
+    tried = sorted(price, key=lambda g: -(boosting.split_gain[g] + 1e-12) / price[g])[:width]
     gain = {g: now - boosting.quick(owned | {g}) for g in tried}
     return max(tried, key=lambda g: gain[g] / price[g] if gain[g] > 0 else gain[g] * price[g])
 
 
-def _labels(prediction: Array, problem: Problem) -> NDArray[Any]:
-    if problem.n_classes == 2:
-        return np.asarray(prediction > 0.5, dtype=np.intp)
-    return np.asarray(prediction.argmax(axis=1)) if problem.n_classes else prediction
+def useful_group_fits(boosting: Boosting, owned: Groups, budget: float) -> bool:
+    """Whether validation rows like a LightGBM better that also has what the rest of the budget buys.
+
+    By more than two standard errors of the paired difference: with everything that still fits, best split gain per price first,
+    or with the single group of most split gain that fits.
+    """
+    fitting = affordable(boosting, owned, budget)
+    if not fitting:
+        return False
+    filled = owned
+    while more := affordable(boosting, filled, budget):
+        filled = filled | {_by_split_gain(boosting, filled, more)}
+    single = owned | {max(fitting, key=lambda g: boosting.split_gain[g])}
+    before = _row_losses(boosting, owned)
+    for larger in {filled, single}:
+        gain = before - _row_losses(boosting, larger)
+        if gain.mean() > 2 * gain.std() / np.sqrt(gain.size):
+            return True
+    return False
+
+
+def _row_losses(boosting: Boosting, owned: Groups) -> Array:
+    """(n,) log loss or squared error of each validation row."""
+    p = boosting.problem
+    rows = np.arange(len(p.y_valid))
+    if not owned:
+        if not p.n_classes:
+            return np.asarray((p.y_valid - p.y.mean()) ** 2)
+        share = np.bincount(p.y, minlength=p.n_classes) / len(p.y)
+        return np.asarray(-np.log(np.maximum(share[p.y_valid], 1e-12)))
+    said = boosting.stopped(owned)[0].predict(p.X_valid[:, boosting.columns(owned)])
+    if not p.n_classes:
+        return np.asarray((p.y_valid - said) ** 2)
+    chance = said if said.ndim == 2 else np.stack([1 - said, said], axis=1)
+    return np.asarray(-np.log(np.maximum(chance[rows, p.y_valid], 1e-12)))

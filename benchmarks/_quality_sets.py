@@ -17,7 +17,8 @@ from anytime_research.datasets.lookalikes import make_ranking
 
 Array = NDArray[np.float64]
 
-N_BUDGETS = 12
+SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)  # of the price of everything
+RARE = 20  # rows; classes of fewer are left out
 
 
 @dataclass(frozen=True)
@@ -34,16 +35,9 @@ class Problem:
     n_classes: int  # 0: regression
 
     @property
-    def budgets(self) -> Array:
-        """Log-spaced from the cheapest column to everything."""
-        cheapest = min(
-            price
-            for name in self.costs.names
-            if self.costs.groups[name] and (price := self.costs.price([name])) > 0
-        )
-        grid = np.geomspace(cheapest, self.costs.total, N_BUDGETS)
-        grid[-1] = self.costs.total
-        return grid
+    def budgets(self) -> list[float]:
+        """The shares of the price of everything."""
+        return [share * self.costs.total for share in SHARES]
 
     def joined(self) -> tuple[Array, NDArray[Any]]:
         """Training and validation rows together."""
@@ -65,35 +59,46 @@ class DataSet:
     prices: Callable[[Any, int], at.FeatureCosts]  # of the data, for the split of this number
     rows: int = 8000  # to learn and choose from
     test_rows: int = 5000
-    seeds: int = 3
     official: bool = True  # keep the official test rows for testing
     on_request: bool = False  # takes long: run only where it is named
 
-    def problem(self, folder: str, seed: int, development: bool = False) -> Problem:
-        """The split of this number. Official test rows stay test rows.
+    def problem(self, folder: str, seed: int, development: bool = False, rows: int | None = None) -> Problem:
+        """The split of this number, with at most ``rows`` rows to learn and choose from, and as many to judge by.
 
-        Methods are chosen on splits for development; the others are kept for results.
+        Methods are chosen on splits for development; the others are kept for results. Official test rows are test rows of the
+        latter, and in no split for development.
         """
         data = self.read(folder)
         rng = np.random.default_rng([53 if development else 107, seed])
         X, y = np.asarray(data.X, dtype=np.float64), np.asarray(data.y)
         regression = y.dtype.kind == "f"
+        usable = np.ones(len(y), dtype=bool) if regression else _frequent(y)
         test = data.test if self.official else None
+        if test is not None and development:
+            usable[test], test = False, None
+        kept = np.flatnonzero(usable)
         if test is None:
-            shuffled = rng.permutation(len(y))
-            test, rest = np.split(
-                shuffled, [max(len(y) // 4, len(y) - self.rows) if len(y) > 4000 else len(y) // 4]
-            )
+            shuffled = rng.permutation(kept)
+            n_test = max(kept.size // 4, kept.size - self.rows) if kept.size > 4000 else kept.size // 4
+            test, rest = np.split(shuffled, [n_test])
         else:
-            rest = np.setdiff1d(np.arange(len(y)), test)
-        test, rest = rng.permutation(test)[: self.test_rows], rng.permutation(rest)[: self.rows]
+            test, rest = np.intersect1d(test, kept), np.setdiff1d(kept, test)
+        n_rest, n_test = (most if rows is None else min(rows, most) for most in (self.rows, self.test_rows))
+        test, rest = rng.permutation(test)[:n_test], rng.permutation(rest)[:n_rest]
         valid, train = np.split(rest, [len(rest) // 4])
+        classes = np.unique(y[kept])
         if not regression:
-            y = np.unique(y, return_inverse=True)[1]
+            y = np.searchsorted(classes, y)
         return Problem(
             X[train], y[train], X[valid], y[valid], X[test], y[test],
-            self.prices(data, seed), 0 if regression else int(y.max()) + 1,
+            self.prices(data, seed + 1000 * development), 0 if regression else classes.size,
         )  # fmt: skip
+
+
+def _frequent(y: NDArray[Any]) -> NDArray[np.bool_]:
+    """(n,) whether a row's class has enough rows."""
+    _, place, count = np.unique(y, return_inverse=True, return_counts=True)
+    return np.asarray(count[place] >= RARE)
 
 
 def _named(name: str, **options: Any) -> Callable[[str], Any]:
@@ -116,7 +121,8 @@ def _drawn(*levels: float) -> Callable[[Any, int], at.FeatureCosts]:
             if levels
             else np.round(np.maximum(rng.gamma(2.0, 2.0, len(names)), 0.01), 2)
         )
-        return at.FeatureCosts(dict(zip(names, map(float, drawn), strict=True)), groups=data.costs.groups)
+        prices = dict(zip(names, map(float, drawn), strict=True))
+        return at.FeatureCosts(prices, groups=data.costs.groups, requires=data.costs.requires)
 
     return prices
 
@@ -163,11 +169,11 @@ def _ranking(folder: str) -> Any:
     return data.with_attributes(y=np.asarray(data.y, dtype=np.float64))
 
 
-def _pixels(n_pixels: int) -> Callable[[str], Any]:
-    """Handwritten digits of 8 x 8 pixels, or the middle ones of these; every pixel has a price."""
+def _pixels(n_pixels: int, name: str = "mnist") -> Callable[[str], Any]:
+    """Pictures of 8 x 8 pixels, or the middle ones of these; every pixel has a price."""
 
     def read(folder: str) -> Any:
-        data = research_datasets.load("mnist", folder=folder)
+        data = research_datasets.load(name, folder=folder)
         images = np.asarray(data.X, dtype=np.float64).reshape(-1, 28, 28)[:10_000, 2:26, 2:26]
         X = images.reshape(-1, 8, 3, 8, 3).mean(axis=(2, 4)).reshape(-1, 64)
         row, column = np.divmod(np.arange(64), 8)
@@ -180,11 +186,17 @@ def _pixels(n_pixels: int) -> Callable[[str], Any]:
 _LEVELS = (1.0, 5.0, 20.0)
 
 SETS: dict[str, DataSet] = {
-    "heart": DataSet(_named("heart"), _own, seeds=6),
-    "hepatitis": DataSet(_named("hepatitis"), _own, seeds=6),
-    "pima": DataSet(_named("pima"), _own, seeds=6),
+    "heart": DataSet(_named("heart"), _own),
+    "hepatitis": DataSet(_named("hepatitis"), _own),
+    "pima": DataSet(_named("pima"), _own),
+    "bupa": DataSet(_named("bupa"), _own, official=False),
     "thyroid": DataSet(_named("thyroid"), _own),
     "graphs-2015": DataSet(_named("GRAPHS-2015"), _own),
+    "asp-potassco": DataSet(_named("ASP-POTASSCO"), _own),
+    "sat11-rand": DataSet(_named("SAT11-RAND"), _own),
+    "sat11-hand": DataSet(_named("SAT11-HAND"), _own),
+    "sat11-indu": DataSet(_named("SAT11-INDU"), _own),
+    "sat12-indu": DataSet(_named("SAT12-INDU"), _own),
     "pendigits": DataSet(_named("pendigits"), _drawn(*_LEVELS)),
     "letter": DataSet(_named("letter"), _drawn(*_LEVELS), rows=8000),
     "satimage": DataSet(_named("satimage"), _singly(*_LEVELS)),
@@ -204,7 +216,23 @@ SETS: dict[str, DataSet] = {
     "wine-quality": DataSet(_float_target(_named("wine-quality")), _drawn()),
     "cpu": DataSet(_float_target(_named("cpu-act")), _drawn()),
     "pol": DataSet(_float_target(_named("pol")), _drawn(*_LEVELS)),
+    "mushroom": DataSet(_named("mushroom"), _drawn(*_LEVELS)),
+    "poker": DataSet(_named("poker"), _drawn(*_LEVELS)),
+    "higgs": DataSet(_named("higgs-sample"), _drawn(*_LEVELS), official=False),
+    "sonar": DataSet(_named("sonar"), _drawn(*_LEVELS)),
+    "ionosphere": DataSet(_named("ionosphere"), _drawn(*_LEVELS)),
+    "vote": DataSet(_named("vote"), _drawn(*_LEVELS)),
+    "soybean": DataSet(_named("soybean"), _drawn(*_LEVELS)),
+    "dna": DataSet(_named("dna"), _drawn(*_LEVELS)),
+    "mammographic": DataSet(_named("mammographic"), _drawn(*_LEVELS)),
+    "wdbc": DataSet(_named("wdbc"), _drawn(*_LEVELS)),
+    "cytology": DataSet(_named("breast-cancer-wisconsin"), _drawn(*_LEVELS)),
+    "abalone": DataSet(_float_target(_named("abalone")), _drawn()),
+    "housing": DataSet(_float_target(_named("housing")), _drawn()),
+    "kin40k": DataSet(_float_target(_named("kin40k")), _drawn(*_LEVELS)),
+    "pumadyn": DataSet(_float_target(_named("pumadyn32nm")), _drawn(*_LEVELS)),
     "ranking": DataSet(_ranking, _own, rows=4000, on_request=True),
-    "pixels": DataSet(_pixels(64), _singly(*_LEVELS), rows=5000, test_rows=5000, on_request=True),
+    "pixels": DataSet(_pixels(64), _singly(*_LEVELS), rows=5000, test_rows=5000),
+    "clothes": DataSet(_pixels(64, "fashion-mnist"), _singly(*_LEVELS), rows=5000, test_rows=5000),
     "pixels-40": DataSet(_pixels(40), _singly(*_LEVELS), rows=5000, test_rows=5000, on_request=True),
 }  # fmt: skip
