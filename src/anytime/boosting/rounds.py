@@ -60,7 +60,7 @@ class GradientRounds:
             row_share,
         )
         self._learned = rows  # in this round
-        self._random = np.random.RandomState(seed)
+        self._random, self._row_random = np.random.RandomState(seed), np.random.RandomState(seed)
         self._draw = (
             _ColumnDraw(columns, data.n_features, column_share, self._random) if column_share < 1 else None
         )
@@ -100,7 +100,7 @@ class GradientRounds:
     def _drawn_rows(self) -> NDArray[np.intp]:
         """Some of the rows to learn from, in their order."""
         rows = np.arange(len(self.objective.y)) if self.rows is None else self.rows
-        return rows[self._random.uniform(size=rows.size) < self.row_share]
+        return rows[self._row_random.uniform(size=rows.size) < self.row_share]
 
     def _one_by_one(self, gradient: NDArray[Any], hessian: NDArray[Any]) -> list[TreeArrays] | None:
         """A tree for each output, added to the scores; None where none finds a split."""
