@@ -3,6 +3,7 @@
     python benchmarks/scene_parsing.py train --folder /tmp/camvid              # the model
     python benchmarks/scene_parsing.py time --images 20 --folder /tmp/camvid   # how long stages take: with nothing beside it
     python benchmarks/scene_parsing.py test --folder /tmp/camvid               # results/scene_parsing.json
+    python benchmarks/scene_parsing.py train --short --stages 225 --images 100 --folder /tmp/short   # for scene_pictures.py
 
 Set ``ANYTIME_DATA`` to the folder that holds ``camvid`` (480 x 360 pixels, 11 classes; the images are JPEG copies of quality 90,
 so that figures are not exactly those of the original PNG files). Parts that are done are not done again: remove their files in
@@ -31,6 +32,11 @@ CLASSES = (
     "sky", "building", "pole", "road", "pavement", "tree", "sign", "fence", "car", "pedestrian", "bicyclist",
 )  # fmt: skip
 UNLABELLED = 11
+SHORT: dict[str, Any] = {
+    "trees_per_stage": 4,
+    "tried_candidates": 2,
+    "max_samples": 5000,
+}  # many stages in a short training
 PRINTED = {
     "SIM": {"pixel": 81.5, "class": 54.8},
     "HIM": {"pixel": 84.9, "class": 59.4},
@@ -101,6 +107,7 @@ def train(options: argparse.Namespace) -> None:
     model = at.SceneParser(
         ignore_label=UNLABELLED,
         class_weight=softened(maps, options.balance),
+        **(SHORT if options.short else {}),
         max_stages=options.stages,
         time_budget=options.time_budget,
         folds=options.folds,
@@ -108,7 +115,7 @@ def train(options: argparse.Namespace) -> None:
         n_jobs=options.threads,
         verbose=1,
     ).fit(images, maps, groups=stretches("train", options.images))
-    record = {
+    training = {
         "train_images": len(images),
         "train_seconds": round(time.perf_counter() - began, 1),
         "train_processor_seconds": round(time.process_time() - used, 1),
@@ -123,7 +130,7 @@ def train(options: argparse.Namespace) -> None:
             for s in model.steps_
         ],
     }
-    (options.folder / "training.json").write_text(json.dumps(record))
+    (options.folder / "training.json").write_text(json.dumps(training))
     model.save(path)
 
 
@@ -140,7 +147,7 @@ def work(scene: Any, prices: dict[str, float]) -> NDArray[np.float64]:
 
 
 def clock(options: argparse.Namespace) -> None:
-    """Time the stages on some test images, one image at a time; the median counts."""
+    """Time the stages on some test images, one image at a time; the median counts. May be repeated after ``test``."""
     model = at.load(options.folder / "model.anytime")
     model.set_params(n_jobs=options.threads)
     images, _ = load("test", options.images)
@@ -154,12 +161,13 @@ def clock(options: argparse.Namespace) -> None:
             seconds[i, stage] = time.perf_counter() - began
     middle = np.median(seconds, axis=0)
     print(f"first labelling {1e3 * middle[1]:.0f} ms, all {1e3 * middle[-1]:.0f} ms")
-    record = {"timed_images": len(images), "threads": options.threads, "ms": (1e3 * middle).round(1).tolist()}
-    (options.folder / "times.json").write_text(json.dumps(record))
+    times = {"timed_images": len(images), "threads": options.threads, "ms": (1e3 * middle).round(1).tolist()}
+    (options.folder / "times.json").write_text(json.dumps(times))
+    record(options)
 
 
 def test(options: argparse.Namespace) -> None:
-    """Run the parser over test images, stage by stage, and write the results."""
+    """Run the parser over test images, stage by stage."""
     model = at.load(options.folder / "model.anytime")
     images, maps = load("test", options.images)
     n_stages = model.plan_.n_stages
@@ -176,36 +184,43 @@ def test(options: argparse.Namespace) -> None:
             cells = labels[there].astype(np.intp) * UNLABELLED + said[there]
             confusion[stage] += np.bincount(cells, minlength=UNLABELLED**2).reshape(UNLABELLED, -1)
             worked[stage] += work(scenes.scenes[0], costs.prices)
-    times = json.loads((options.folder / "times.json").read_text())
-    middle = np.array(times.pop("ms"))
     share = worked[:, 0] / worked[:, 1]
-    half = int(np.searchsorted(middle, 0.5 * middle[-1], side="right")) - 1
-    print(f"descriptor work at half of the time: {share[half]:.3f} of all, at the end {share[-1]:.3f}")
-    print(scores(confusion[-1]))
-    curve = [
-        {
-            "stage": t,
-            "ms": float(middle[t]),
-            "work": round(float(share[t]), 4),
-            **scores(c),
-        }
-        for t, c in enumerate(confusion)
-    ]
-    kinds = ("texture code", "patterns code", "edges code", "wide_edges code", "colour code")
+    judged = {
+        "test_images": len(images),
+        "prices_ms": {
+            n: p for n, p in costs.prices.items() if not n.split()[-1].isdigit() or n.endswith(" 0")
+        },
+        "order": model.order_,
+        "curve": [
+            {"stage": t, "work": round(float(share[t]), 4), **scores(c)} for t, c in enumerate(confusion)
+        ],
+    }
+    (options.folder / "judged.json").write_text(json.dumps(judged))
+    record(options)
+
+
+def record(options: argparse.Namespace) -> None:
+    """Write the results, where all parts have been run."""
+    files = [options.folder / f"{name}.json" for name in ("training", "times", "judged")]
+    if not all(file.exists() for file in files):
+        print("results are written when all parts have been run")
+        return
+    training, times, judged = (json.loads(file.read_text()) for file in files)
+    ms = np.array(times.pop("ms"))
+    curve = [{"ms": float(t), **point} for t, point in zip(ms, judged.pop("curve"), strict=True)]
+    half = int(np.searchsorted(ms, 0.5 * ms[-1], side="right")) - 1
+    print(
+        f"descriptor work at half of the time: {curve[half]['work']} of all, at the end {curve[-1]['work']}"
+    )
     write(
         options.name,
         {
             "data": "CamVid 480 x 360, JPEG copies of quality 90; train / test split of SegNet's version",
             "printed": PRINTED,
-            **json.loads((options.folder / "training.json").read_text()),
-            "test_images": len(images),
+            **training,
             **times,
-            "prices_ms": {
-                n: p for n, p in costs.prices.items() if not n.split()[-1].isdigit() or n.endswith(" 0")
-            },
-            "kinds_of_codes": kinds,
-            "order": model.order_,
-            "work_at_half_of_the_time": round(float(share[half]), 4),
+            **judged,
+            "work_at_half_of_the_time": curve[half]["work"],
             "last": curve[-1],
             "curve": [{k: v for k, v in point.items() if k != "recall"} for point in curve],
         },
@@ -221,6 +236,9 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="where parts leave what others need")
     parser.add_argument("--images", type=int, default=None)
     parser.add_argument("--stages", type=int, default=30)
+    parser.add_argument(
+        "--short", action="store_true", help="stages of few trees, for pictures of many moments"
+    )
     parser.add_argument("--time-budget", type=float, default=2400.0)
     parser.add_argument(
         "--balance", type=float, default=0.05, help="class weights are frequencies to the power of minus this"

@@ -1,6 +1,7 @@
 """Pictures of scene parsing on CamVid: labels and selected regions at six moments, the time course, the use of features.
 
-    python benchmarks/scene_pictures.py /tmp/camvid/model.anytime                          # docs/images/scene_*.png
+    python benchmarks/scene_pictures.py /tmp/camvid/model.anytime --draw time features     # docs/images/scene_*.png
+    python benchmarks/scene_pictures.py /tmp/short/model.anytime --draw stages             # of the 225 stages of the paper
     python benchmarks/scene_pictures.py /tmp/rehearsal/model.anytime --folder /tmp --images 4    # a rehearsal
 
 Labels, regions and the use of features come from the model and some test images (``ANYTIME_DATA``, as for ``scene_parsing.py``);
@@ -156,7 +157,7 @@ def draw_features(model: Any, images: list[Map], truths: list[Map], path: Path) 
 
 
 def main() -> None:
-    """Draw all three."""
+    """Draw them."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -165,15 +166,20 @@ def main() -> None:
     parser.add_argument(
         "--images", type=int, default=8, help="test images that times and features are taken from"
     )
+    pictures = ("stages", "time", "features")
+    parser.add_argument("--draw", nargs="*", choices=pictures, default=pictures, help="which; all by default")
     options = parser.parse_args()
     model = at.load(options.model)
     images, truths = load("test", options.images)
     some = [round(share * (len(images) - 1)) for share in (0.15, 0.5, 0.85)]
-    draw_stages(
-        model, [images[i] for i in some], [truths[i] for i in some], options.folder / "scene_stages.png"
-    )
-    draw_course(options.folder / "scene_time.png")
-    draw_features(model, images, truths, options.folder / "scene_features.png")
+    if "stages" in options.draw:
+        draw_stages(
+            model, [images[i] for i in some], [truths[i] for i in some], options.folder / "scene_stages.png"
+        )
+    if "time" in options.draw:
+        draw_course(options.folder / "scene_time.png")
+    if "features" in options.draw:
+        draw_features(model, images, truths, options.folder / "scene_features.png")
 
 
 if __name__ == "__main__":
