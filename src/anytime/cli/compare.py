@@ -11,7 +11,7 @@ import typer
 from anytime.cli.curve import Meter, judge, meaning_of_timeliness, save_figure
 from anytime.cli.errors import CliError, UsageError
 from anytime.cli.io import check_writable, features_for, load_model, read_table, target_for, word_columns
-from anytime.cli.options import NaValues
+from anytime.cli.options import NaValues, Truth, option
 from anytime.cli.structures import refuse_structures
 from anytime.cli.tables import console, note, number, print_table, print_title, share
 
@@ -24,19 +24,15 @@ def compare(
         list[Path],
         typer.Argument(metavar="MODEL... DATA", help="The .anytime files, and last the CSV or Parquet file."),
     ],
-    target: Annotated[
-        str, typer.Option("--target", "-t", metavar="COLUMN", help="The column with the truth.")
-    ],
+    target: Truth,
     metric: Annotated[
-        str | None, typer.Option(help="A scorer name of scikit-learn. None: accuracy, or R².", metavar="NAME")
+        str | None, option("NAME", "A scorer name of scikit-learn. None: accuracy, or R².")
     ] = None,
     meter: Annotated[Meter | None, typer.Option(help="What cost means; see anytime curve --help.")] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page (HTML) with curves and a budget slider.")
+        Path | None, option("FILE", "Write a page (HTML) with curves and a budget slider.")
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the curves into a PNG, SVG or PDF file.")
-    ] = None,
+    plot: Annotated[Path | None, option("FILE", "Draw the curves into a PNG, SVG or PDF file.")] = None,
     na_values: NaValues = None,
 ) -> None:
     """Compare models at every budget, on the same rows.

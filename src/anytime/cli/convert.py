@@ -21,7 +21,7 @@ from anytime.cli.io import (
     target_for,
     word_columns,
 )
-from anytime.cli.options import NaValues, Trusted
+from anytime.cli.options import NaValues, OutputFile, PriceList, Trusted, option
 from anytime.cli.tables import console, note, print_title, step
 
 if TYPE_CHECKING:
@@ -37,43 +37,32 @@ def convert(
             help="LightGBM's text, XGBoost's .json or .ubj, or with --trusted a scikit-learn model (.pkl, .joblib).",
         ),
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The .anytime file to write.")
-    ],
-    costs: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Price list in YAML or CSV. None: 1 per column.")
-    ] = None,
+    output: OutputFile,
+    costs: PriceList = None,
     validation: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DATA",
-            help="Rows that the model was not trained on: they order its trees by gain per cost.",
-        ),
+        option("DATA", "Rows that the model was not trained on: they order its trees by gain per cost."),
     ] = None,
     target: Annotated[
-        str | None,
-        typer.Option("--target", "-t", metavar="COLUMN", help="The column of --validation with the truth."),
+        str | None, option("COLUMN", "The column of --validation with the truth.", "--target", "-t")
     ] = None,
     classes: Annotated[
         str | None,
-        typer.Option(
-            metavar="A,B,…",
-            help="Labels in the order of training; LightGBM and XGBoost files do not keep them.",
-        ),
+        option("A,B,…", "Labels in the order of training; LightGBM and XGBoost files do not keep them."),
     ] = None,
     mean_budget: Annotated[
         float | None,
-        typer.Option(
+        option(
+            "COST",
+            "Prune a forest until rows of --validation pay so much on average; smaller mean budgets remain possible.",
             min=0.0,
-            metavar="COST",
-            help="Prune a forest until rows of --validation pay so much on average; smaller mean budgets remain possible.",
         ),
     ] = None,
     train: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DATA",
-            help="The rows that the forest was trained on, for --mean-budget: what pruning leaves is fitted to them again.",
+        option(
+            "DATA",
+            "The rows that the forest was trained on, for --mean-budget: what pruning leaves is fitted to them again.",
         ),
     ] = None,
     trusted: Trusted = False,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anytime.cli.io import check_writable, features_for, load_model, read_table, target_for, word_columns
-from anytime.cli.options import CostlyFile, NaValues, Trusted
+from anytime.cli.options import CostlyFile, ModelFile, NaValues, Trusted, Truth, option
 from anytime.cli.structures import refuse_structures
 from anytime.cli.tables import amount, console, note, number, print_table, print_title, share, step, thinned
 
@@ -32,16 +32,12 @@ class Meter(StrEnum):
 
 
 def curve(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .anytime file.")],
+    model: ModelFile,
     data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file with the truth.")],
-    target: Annotated[
-        str, typer.Option("--target", "-t", metavar="COLUMN", help="The column with the truth.")
-    ],
+    target: Truth,
     metric: Annotated[
         str | None,
-        typer.Option(
-            help="A scorer name of scikit-learn. None: accuracy for classes, R² for numbers.", metavar="NAME"
-        ),
+        option("NAME", "A scorer name of scikit-learn. None: accuracy for classes, R² for numbers."),
     ] = None,
     meter: Annotated[
         Meter | None,
@@ -51,12 +47,9 @@ def curve(
             show_default="what the model's budgets count",
         ),
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the curve into a PNG, SVG or PDF file.")
-    ] = None,
+    plot: Annotated[Path | None, option("FILE", "Draw the curve into a PNG, SVG or PDF file.")] = None,
     as_json: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Write every point to a JSON file; - for the terminal."),
+        Path | None, option("FILE", "Write every point to a JSON file; - for the terminal.", "--json")
     ] = None,
     costly: CostlyFile = None,
     trusted: Trusted = False,

@@ -12,6 +12,7 @@ import typer
 
 from anytime.cli.errors import CliError
 from anytime.cli.io import listing
+from anytime.cli.options import option
 from anytime.cli.tables import console, print_table, print_text, print_title, step, track
 
 if TYPE_CHECKING:
@@ -32,8 +33,7 @@ _PATIENCE = 0.0015  # seconds until another thread interrupts
 
 def demo(
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FOLDER", help="Where the model, prices, plot and report go."),
+        Path, option("FOLDER", "Where the model, prices, plot and report go.", "--output", "-o")
     ] = Path("demo"),
     quick: Annotated[bool, typer.Option("--quick", help="A third of the images and shorter models.")] = False,
 ) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from anytime.cli.errors import CliError, UsageError
 from anytime.cli.io import check_writable, load_model
-from anytime.cli.options import CostlyFile, Trusted
+from anytime.cli.options import CostlyFile, ModelFile, Trusted, option
 from anytime.cli.tables import amount, console, note, step
 
 __all__ = ["export"]
@@ -24,29 +24,24 @@ class Format(StrEnum):
 
 
 def export(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .anytime file.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write: .onnx or .h.")
-    ],
+    model: ModelFile,
+    output: Annotated[Path, option("FILE", "The file to write: .onnx or .h.", "--output", "-o")],
     form: Annotated[
         Format | None, typer.Option("--format", help="None: by the name of the file.", show_default=False)
     ] = None,
     budget: Annotated[
-        float | None, typer.Option(min=0.0, metavar="COST", help="The most that any row may pay. None: all.")
+        float | None, option("COST", "The most that any row may pay. None: all.", min=0.0)
     ] = None,
     mean_budget: Annotated[
-        float | None, typer.Option(min=0.0, metavar="COST", help="What rows may pay on average. None: all.")
+        float | None, option("COST", "What rows may pay on average. None: all.", min=0.0)
     ] = None,
     budgets: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,all", help="ONNX: one answer for each of these budgets, in one model."),
+        str | None, option("A,B,all", "ONNX: one answer for each of these budgets, in one model.")
     ] = None,
     float32: Annotated[
         bool, typer.Option("--float32", help="ONNX: the input is float32 instead of float64.")
     ] = False,
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="C: what names begin with. None: the file's name.")
-    ] = None,
+    name: Annotated[str | None, option("NAME", "C: what names begin with. None: the file's name.")] = None,
     costly: CostlyFile = None,
     trusted: Trusted = False,
 ) -> None:

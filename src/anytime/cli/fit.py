@@ -24,7 +24,7 @@ from anytime.cli.io import (
     target_of,
     training_features,
 )
-from anytime.cli.options import NaValues, Trusted
+from anytime.cli.options import NaValues, OutputFile, PriceList, Seed, Target, Task, TaskName, Trusted, option
 from anytime.cli.tables import amount, console, counted, note, print_text, print_title, step
 
 if TYPE_CHECKING:
@@ -60,14 +60,6 @@ class ModelName(StrEnum):
     ladder = "ladder"
 
 
-class TaskName(StrEnum):
-    """What ``--task`` may be."""
-
-    auto = "auto"
-    classification = "classification"
-    regression = "regression"
-
-
 # these can keep a tree to some columns
 _CONSTRAINABLE = (ModelName.hist, ModelName.lightgbm, ModelName.xgboost)
 _OURS = {  # models that are anytime from the start: their room and name
@@ -97,20 +89,14 @@ def fit(
     data: Annotated[
         Path, typer.Argument(metavar="DATA", help="CSV or Parquet file; - reads CSV from a pipe.")
     ],
-    target: Annotated[str, typer.Option("--target", "-t", metavar="COLUMN", help="The column to predict.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The .anytime file to write.")
-    ],
-    costs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Price list in YAML or CSV: what groups of columns cost. None: 1 per column."
-        ),
-    ] = None,
+    target: Target,
+    output: OutputFile,
+    costs: PriceList = None,
     model: Annotated[
         ModelName,
-        typer.Option(
-            help="What is trained. speedboost: as good as possible at every budget. "
+        option(
+            "NAME",
+            "What is trained. speedboost: as good as possible at every budget. "
             "auto: the best of trees, forests, linear models and a network at every budget. "
             "additive-speedboost: the papers' rules, whose stages add up. boosting: the same trees, blind to "
             "prices. linear: groups of columns by gain per price. linear-tree: a tree of linear classifiers. "
@@ -118,35 +104,27 @@ def fit(
             "ladder: cheap models that send rows in doubt to a --costly one; they pay --mean-budget on average. "
             "adaptive: the same with one cheap model and a learned gate. "
             "hist, forest, extra, lightgbm, xgboost: trees of scikit-learn, LightGBM or XGBoost, put into a good order.",
-            metavar="NAME",
         ),
     ] = ModelName.speedboost,
-    task: Annotated[
-        TaskName, typer.Option(help="auto: words and few whole numbers are classes.")
-    ] = TaskName.auto,
+    task: Task = TaskName.auto,
     holdout: Annotated[
         float,
-        typer.Option(
-            min=0.0,
-            max=0.9,
-            metavar="SHARE",
-            help="Share of the rows that is held out to judge the model; 0: none.",
-        ),
+        option("SHARE", "Share of the rows that is held out to judge the model; 0: none.", min=0.0, max=0.9),
     ] = 0.2,
     budget: Annotated[
         float | None,
-        typer.Option(
+        option(
+            "COST",
+            "The most that a row may pay in a prediction that names no bound. None: unlimited.",
             min=0.0,
-            metavar="COST",
-            help="The most that a row may pay in a prediction that names no bound. None: unlimited.",
         ),
     ] = None,
     mean_budget: Annotated[
         float | None,
-        typer.Option(
+        option(
+            "COST",
+            "What rows pay on average: a budget-forest, ladder or adaptive model is trained for it. None: unlimited.",
             min=0.0,
-            metavar="COST",
-            help="What rows pay on average: a budget-forest, ladder or adaptive model is trained for it. None: unlimited.",
         ),
     ] = None,
     one_group_per_tree: Annotated[
@@ -160,27 +138,26 @@ def fit(
         ),
     ] = None,
     n_estimators: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Trees of a forest or of boosting. None: the library's own."),
+        int | None, option("N", "Trees of a forest or of boosting. None: the library's own.", min=1)
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "NAME=VALUE",
+            "Any parameter of the model, as in Python: --set l2_regularization=0.01. May be repeated.",
             "--set",
-            metavar="NAME=VALUE",
-            help="Any parameter of the model, as in Python: --set l2_regularization=0.01. May be repeated.",
         ),
     ] = None,
     costly: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The costly model of --model ladder or adaptive: .anytime, or with --trusted a pickle. None: boosted trees on "
+        option(
+            "FILE",
+            "The costly model of --model ladder or adaptive: .anytime, or with --trusted a pickle. None: boosted trees on "
             "all columns.",
         ),
     ] = None,
     trusted: Trusted = False,
-    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same model.")] = 0,
+    seed: Seed = 0,
     na_values: NaValues = None,
 ) -> None:
     """Train a model that can be interrupted.

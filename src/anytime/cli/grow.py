@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anytime.cli.errors import CliError, UsageError
-from anytime.cli.fit import TaskName, is_classification, read_settings, split_rows
+from anytime.cli.fit import is_classification, read_settings, split_rows
 from anytime.cli.io import (
     check_writable,
     labels_of,
@@ -21,7 +21,7 @@ from anytime.cli.io import (
     target_of,
     training_features,
 )
-from anytime.cli.options import NaValues
+from anytime.cli.options import NaValues, OutputFile, Task, TaskName, option
 from anytime.cli.tables import console, counted, note, print_table, print_title, share, step
 
 if TYPE_CHECKING:
@@ -49,66 +49,45 @@ def grow(
             metavar="DATA", help="CSV or Parquet file, or a folder with a folder of images per class."
         ),
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The .anytime file to write.")
-    ],
+    output: OutputFile,
     target: Annotated[
-        str | None,
-        typer.Option("--target", "-t", metavar="COLUMN", help="The column to predict, of a table."),
+        str | None, option("COLUMN", "The column to predict, of a table.", "--target", "-t")
     ] = None,
     time_budget: Annotated[
         float | None,
-        typer.Option(
-            min=0.0, metavar="SECONDS", help="How long to grow. None: 120 s, unless --n-growths is given."
-        ),
+        option("SECONDS", "How long to grow. None: 120 s, unless --n-growths is given.", min=0.0),
     ] = None,
     n_growths: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", help="Networks to add in this run. None: as time allows."),
+        int | None, option("N", "Networks to add in this run. None: as time allows.", min=0)
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the search of an earlier run, however that ended.")
     ] = False,
     workers: Annotated[
-        str,
-        typer.Option(
-            metavar="N", help="Processes that train, each with one GPU where there are some; or: ray."
-        ),
+        str, option("N", "Processes that train, each with one GPU where there are some; or: ray.")
     ] = "1",
     folder: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Where the search keeps all of its networks. None: beside the output."
-        ),
+        Path | None, option("DIR", "Where the search keeps all of its networks. None: beside the output.")
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The page about the search. None: beside the output.")
+        Path | None, option("FILE", "The page about the search. None: beside the output.")
     ] = None,
     costs: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Price list of columns in YAML or CSV. None: networks cost their mult-adds."
-        ),
+        option("FILE", "Price list of columns in YAML or CSV. None: networks cost their mult-adds."),
     ] = None,
-    task: Annotated[
-        TaskName, typer.Option(help="auto: words and few whole numbers are classes.")
-    ] = TaskName.auto,
+    task: Task = TaskName.auto,
     holdout: Annotated[
-        float,
-        typer.Option(
-            min=0.0, max=0.9, metavar="SHARE", help="Share of the rows that judges the result; 0: none."
-        ),
+        float, option("SHARE", "Share of the rows that judges the result; 0: none.", min=0.0, max=0.9)
     ] = 0.2,
     size: Annotated[
-        int | None, typer.Option(min=4, metavar="PIXELS", help="Height and width that images are brought to.")
+        int | None, option("PIXELS", "Height and width that images are brought to.", min=4)
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="Any parameter of the model, as in Python. May be repeated."
-        ),
+        option("NAME=VALUE", "Any parameter of the model, as in Python. May be repeated.", "--set"),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="The same seed grows the same networks.")] = 0,
+    seed: Annotated[int, option("N", "The same seed grows the same networks.")] = 0,
     na_values: NaValues = None,
 ) -> None:
     """Grow a family of neural networks, from cheap to good.

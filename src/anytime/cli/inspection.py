@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from math import isfinite
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from anytime.cli.io import listing, load_model
+from anytime.cli.options import ModelFile
 from anytime.cli.purchases import held_out, print_purchases
 from anytime.cli.tables import amount, console, number, print_table, print_text, print_title, share, thinned
 
@@ -17,7 +17,7 @@ _MOST_STAGES = 10
 
 
 def inspect(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .anytime file.")],
+    model: ModelFile,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Show what a model file holds, and what it buys in which order.

@@ -17,7 +17,7 @@ from anytime.cli.io import (
     word_columns,
     write_table,
 )
-from anytime.cli.options import CostlyFile, NaValues, Trusted
+from anytime.cli.options import CostlyFile, ModelFile, NaValues, Trusted, option
 from anytime.cli.structures import LINES, labels_structures, predict_structures
 from anytime.cli.tables import amount, note, step
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .anytime file.")],
+    model: ModelFile,
     data: Annotated[
         Path,
         typer.Argument(
@@ -36,19 +36,11 @@ def predict(
             help="CSV or Parquet file; - reads CSV from a pipe. Or pictures, or JSON lines.",
         ),
     ],
-    budget: Annotated[
-        float | None, typer.Option(min=0.0, metavar="COST", help="The most that any row may pay.")
-    ] = None,
-    mean_budget: Annotated[
-        float | None, typer.Option(min=0.0, metavar="COST", help="What rows may pay on average.")
-    ] = None,
+    budget: Annotated[float | None, option("COST", "The most that any row may pay.", min=0.0)] = None,
+    mean_budget: Annotated[float | None, option("COST", "What rows may pay on average.", min=0.0)] = None,
     deadline: Annotated[
         float | None,
-        typer.Option(
-            min=0.0,
-            metavar="SECONDS",
-            help="Time for all rows together; loading and reading are not counted.",
-        ),
+        option("SECONDS", "Time for all rows together; loading and reading are not counted.", min=0.0),
     ] = None,
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
     with_cost: Annotated[
@@ -59,8 +51,7 @@ def predict(
         ),
     ] = False,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="CSV or Parquet file. None: standard output."),
+        Path | None, option("FILE", "CSV or Parquet file. None: standard output.", "--output", "-o")
     ] = None,
     costly: CostlyFile = None,
     trusted: Trusted = False,

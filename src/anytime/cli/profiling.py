@@ -10,6 +10,7 @@ import typer
 
 from anytime.cli.errors import CliError, UsageError
 from anytime.cli.io import check_writable, read_table
+from anytime.cli.options import option
 from anytime.cli.tables import console, number, print_table, step, thinned
 
 if TYPE_CHECKING:
@@ -35,14 +36,10 @@ def profile(
             "dict), or MODULE:RAW, a sequence or a function that returns one.",
         ),
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The price list to write: .yaml or .csv.")
-    ],
-    examples: Annotated[
-        int, typer.Option(min=1, metavar="N", help="How many of the raw examples are measured, at most.")
-    ] = 200,
-    repeats: Annotated[int, typer.Option(min=1, metavar="N", help="How often each example is measured.")] = 3,
-    unit: Annotated[str, typer.Option(metavar="UNIT", help="s, ms, us or ns.")] = "ms",
+    output: Annotated[Path, option("FILE", "The price list to write: .yaml or .csv.", "--output", "-o")],
+    examples: Annotated[int, option("N", "How many of the raw examples are measured, at most.", min=1)] = 200,
+    repeats: Annotated[int, option("N", "How often each example is measured.", min=1)] = 3,
+    unit: Annotated[str, option("UNIT", "s, ms, us or ns.")] = "ms",
 ) -> None:
     """Measure what features cost on this machine.
 

@@ -13,7 +13,7 @@ import typer
 
 from anytime.cli.errors import CliError, UsageError
 from anytime.cli.io import load_estimator, refuse_pickle
-from anytime.cli.options import Trusted
+from anytime.cli.options import Trusted, option
 
 if TYPE_CHECKING:
     import socket
@@ -35,12 +35,7 @@ def serve(
     ],
     slo_ms: Annotated[
         float,
-        typer.Option(
-            "--slo-ms",
-            min=0.0,
-            metavar="MS",
-            help="Milliseconds within which requests are answered. 0: no limit.",
-        ),
+        option("MS", "Milliseconds within which requests are answered. 0: no limit.", "--slo-ms", min=0.0),
     ] = 10.0,
     host: Annotated[
         str, typer.Option(help="Address to listen at. 0.0.0.0 lets other machines in.")
@@ -56,37 +51,27 @@ def serve(
         ),
     ] = None,
     features: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Python file with extractors, for features that clients do not send."
-        ),
+        Path | None, option("FILE", "Python file with extractors, for features that clients do not send.")
     ] = None,
     costly: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FILE",
-            help="The costly model of an adaptive one that is not in its file: .anytime, or with --trusted a pickle. "
+        option(
+            "FILE",
+            "The costly model of an adaptive one that is not in its file: .anytime, or with --trusted a pickle. "
             "NAME=FILE where there are several models.",
         ),
     ] = None,
     trusted: Trusted = False,
-    max_body: Annotated[
-        int, typer.Option("--max-body-mb", min=1, metavar="MB", help="Size of a request.")
-    ] = 8,
+    max_body: Annotated[int, option("MB", "Size of a request.", "--max-body-mb", min=1)] = 8,
     max_rows: Annotated[int, typer.Option(min=1, help="Rows in a request.")] = 10_000,
     max_columns: Annotated[int, typer.Option(min=1, help="Columns of a model.")] = 100_000,
     max_concurrency: Annotated[
         int, typer.Option(min=1, help="Requests that a worker holds at once.")
     ] = 10_000,
     watch: Annotated[
-        float,
-        typer.Option(
-            min=0.0, metavar="SECONDS", help="How often to look for a new file of a model. 0: never."
-        ),
+        float, option("SECONDS", "How often to look for a new file of a model. 0: never.", min=0.0)
     ] = 1.0,
-    drain: Annotated[
-        float, typer.Option(min=0.0, metavar="SECONDS", help="Time to finish when told to stop.")
-    ] = 10.0,
+    drain: Annotated[float, option("SECONDS", "Time to finish when told to stop.", min=0.0)] = 10.0,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     log_requests: Annotated[
         bool, typer.Option("--log-requests", help="Log each request, not only failures.")

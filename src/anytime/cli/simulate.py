@@ -9,7 +9,7 @@ import typer
 
 from anytime.cli.errors import CliError, UsageError
 from anytime.cli.io import features_for, load_model, read_table, target_for, word_columns
-from anytime.cli.options import CostlyFile, NaValues, Trusted
+from anytime.cli.options import CostlyFile, NaValues, Trusted, option
 from anytime.cli.structures import refuse_structures
 from anytime.cli.tables import console, counted, counting, note, number, print_table, share, step
 
@@ -22,7 +22,7 @@ _TIMES = ("arrival", "time", "timestamp")  # columns that are taken for arrival 
 
 
 def simulate(
-    model: Annotated[Path, typer.Option("--model", "-m", metavar="FILE", help="An .anytime file.")],
+    model: Annotated[Path, option("FILE", "An .anytime file.", "--model", "-m")],
     log: Annotated[
         Path | None,
         typer.Argument(
@@ -31,48 +31,32 @@ def simulate(
             show_default=False,
         ),
     ] = None,
-    slo_ms: Annotated[float, typer.Option(min=0.01, metavar="MS", help="Latency that is promised.")] = 10.0,
+    slo_ms: Annotated[float, option("MS", "Latency that is promised.", min=0.01)] = 10.0,
     rate: Annotated[
-        float | None,
-        typer.Option(
-            min=0.001, metavar="PER_SECOND", help="Poisson arrivals of this rate, not the times in LOG."
-        ),
+        float | None, option("PER_SECOND", "Poisson arrivals of this rate, not the times in LOG.", min=0.001)
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0.1, metavar="S", help="With --rate: how long.")] = 10.0,
+    seconds: Annotated[float, option("S", "With --rate: how long.", min=0.1)] = 10.0,
     burst: Annotated[
         float,
-        typer.Option(
-            min=1.0,
-            metavar="FACTOR",
-            help="With --rate: one second of ten is so many times as busy; the mean rate stays.",
+        option(
+            "FACTOR", "With --rate: one second of ten is so many times as busy; the mean rate stays.", min=1.0
         ),
     ] = 1.0,
-    speed: Annotated[
-        float, typer.Option(min=0.001, metavar="FACTOR", help="Replay the times in LOG so much faster.")
-    ] = 1.0,
+    speed: Annotated[float, option("FACTOR", "Replay the times in LOG so much faster.", min=0.001)] = 1.0,
     time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", help="Column with the times.", show_default="arrival, time or timestamp"
-        ),
+        str | None, option("COLUMN", "Column with the times.", show_default="arrival, time or timestamp")
     ] = None,
-    target: Annotated[
-        str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Column with the truth.")
-    ] = None,
-    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Processes that answer.")] = 1,
-    stage: Annotated[
-        int | None, typer.Option(min=1, metavar="K", help="Compare with a model of so many stages, too.")
-    ] = None,
+    target: Annotated[str | None, option("COLUMN", "Column with the truth.", "--target", "-t")] = None,
+    workers: Annotated[int, option("N", "Processes that answer.", min=1)] = 1,
+    stage: Annotated[int | None, option("K", "Compare with a model of so many stages, too.", min=1)] = None,
     overhead_us: Annotated[
-        float, typer.Option(min=0.0, metavar="US", help="What reading and answering one request takes.")
+        float, option("US", "What reading and answering one request takes.", min=0.0)
     ] = 200.0,
     stage_us: Annotated[
         float | None,
-        typer.Option(
-            min=0.0, metavar="US", help="What a stage takes a row.", show_default="measured on this machine"
-        ),
+        option("US", "What a stage takes a row.", min=0.0, show_default="measured on this machine"),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same arrivals.")] = 0,
+    seed: Annotated[int, option("N", "The same seed gives the same arrivals.")] = 0,
     costly: CostlyFile = None,
     trusted: Trusted = False,
     na_values: NaValues = None,

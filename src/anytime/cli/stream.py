@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anytime.cli.errors import CliError, UsageError
-from anytime.cli.fit import TaskName, is_classification, read_settings
+from anytime.cli.fit import is_classification, read_settings
 from anytime.cli.io import check_writable, load_model, missing_cells, read_costs, target_of
-from anytime.cli.options import NaValues
+from anytime.cli.options import NaValues, PriceList, Seed, Target, Task, TaskName, option
 from anytime.cli.tables import console, note, number, share
 
 if TYPE_CHECKING:
@@ -54,45 +54,31 @@ def stream(
             help="CSV, Parquet or Arrow file, in the order of its rows; - reads CSV from a pipe.",
         ),
     ],
-    target: Annotated[str, typer.Option("--target", "-t", metavar="COLUMN", help="The column to predict.")],
-    save: Annotated[Path, typer.Option("--save", "-o", metavar="FILE", help="The .anytime file to write.")],
-    every: Annotated[
-        int | None, typer.Option(min=1, metavar="ROWS", help="Write it every so many rows, too.")
-    ] = None,
+    target: Target,
+    save: Annotated[Path, option("FILE", "The .anytime file to write.", "--save", "-o")],
+    every: Annotated[int | None, option("ROWS", "Write it every so many rows, too.", min=1)] = None,
     resume: Annotated[
         bool,
         typer.Option("--resume", help="Go on where the model in --save stopped in DATA, if there is one."),
     ] = False,
     begin: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="A model of an earlier stream to begin with; all rows of DATA are new to it."
-        ),
+        option("FILE", "A model of an earlier stream to begin with; all rows of DATA are new to it."),
     ] = None,
-    costs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Price list in YAML or CSV: what groups of columns cost. None: 1 per column."
-        ),
-    ] = None,
+    costs: PriceList = None,
     learner: Annotated[
-        LearnerName, typer.Option(metavar="NAME", help=f"What is boosted: {', '.join(LearnerName)}.")
+        LearnerName, option("NAME", f"What is boosted: {', '.join(LearnerName)}.")
     ] = LearnerName.hoeffding_tree,
-    n_estimators: Annotated[int, typer.Option(min=1, metavar="N", help="How many learners.")] = 100,
+    n_estimators: Annotated[int, option("N", "How many learners.", min=1)] = 100,
     drift: Annotated[
         DriftName | None,
-        typer.Option(
-            metavar="NAME", help="Watch for changes: adwin or windows. None: rows are taken to be alike."
-        ),
+        option("NAME", "Watch for changes: adwin or windows. None: rows are taken to be alike."),
     ] = None,
-    task: Annotated[
-        TaskName, typer.Option(help="auto: words and few whole numbers are classes.")
-    ] = TaskName.auto,
+    task: Task = TaskName.auto,
     classes: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,...", help="All labels there will be. None: those of the first rows."),
+        str | None, option("A,B,...", "All labels there will be. None: those of the first rows.")
     ] = None,
-    chunk: Annotated[int, typer.Option(min=1, metavar="ROWS", help="Rows in memory at a time.")] = 1000,
+    chunk: Annotated[int, option("ROWS", "Rows in memory at a time.", min=1)] = 1000,
     lenient: Annotated[
         bool,
         typer.Option(
@@ -102,14 +88,14 @@ def stream(
     ] = False,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Any parameter of the model, as in Python: --set learning_rate=0.1, "
+        option(
+            "NAME=VALUE",
+            "Any parameter of the model, as in Python: --set learning_rate=0.1, "
             "--set 'learner={kind: HoeffdingTree, max_features: 2}'. May be repeated.",
+            "--set",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same model.")] = 0,
+    seed: Seed = 0,
     na_values: NaValues = None,
 ) -> None:
     """Learn from rows as they come, in constant memory.
