@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, check_scoring, r2_score
 from sklearn.utils.validation import check_is_fitted
 
+from anytime.advice import NextPurchase, Offer, chain_offers, owned_groups
 from anytime.answer import Answer
 from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import Run, Stop
@@ -357,6 +358,37 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         elif not row.reads_rows_as_they_are:
             x = np.ascontiguousarray(self._matrix(x[None, :])[0])
         return row(x, budget, mean_budget, due)
+
+    def next(self, x: Any, bought: Iterable[str] | None = None) -> NextPurchase:
+        """Which group to buy next for one row, what it costs, and what is expected of it.
+
+        Where purchases are decided row by row, this is what ``predict`` would buy; along a chain it is what the next stage lacks,
+        for a row of a forest what its own path asks for.
+
+        Parameters
+        ----------
+        x : (d,) array or sequence, mapping, or row of a table
+            As in ``predict_one``. Only values of bought groups are read; others may be NaN, or left out of a mapping.
+        bought : iterable of str, default=None
+            Groups that the row has. None: those that a mapping has values of; of an array, none.
+
+        Returns
+        -------
+        NextPurchase
+            Read it as words (``print``), by its attributes (``group``, ``price``, ``gain``, ``change``, ``alternatives``), or as
+            a ``table()``.
+        """
+        check_is_fitted(self, "plan_")
+        rows = reader_of(self).one(x)
+        owned = owned_groups(self.plan_, rows.held, bought)
+        scores, offers = self._offers(rows.X, owned)
+        link = LINKS[self._scores_link]
+        probability = float(np.max(link.transform(scores))) if link.classifies else None
+        return NextPurchase(self._decide(scores)[0], probability, tuple(offers), self.costs_.unit)
+
+    def _offers(self, X: Array, owned: NDArray[np.bool_]) -> tuple[Array, Sequence[Offer]]:
+        """Scores of a row that owns some groups, and what it could buy next, best first."""
+        return chain_offers(self.plan_, X, owned)
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()

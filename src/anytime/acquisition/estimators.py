@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -18,6 +19,7 @@ from anytime.acquisition.inputs import Inputs
 from anytime.acquisition.masked_networks import Targets, train_networks
 from anytime.acquisition.mean_spending import spend_mean
 from anytime.acquisition.neighbour_block import NeighbourBlock, Reference
+from anytime.advice import Offer, offer_of
 from anytime.costs import UNLIMITED
 from anytime.engine import Run, Stop
 from anytime.estimator import Budget, ClassifierFace, Reach, RegressorFace
@@ -188,6 +190,25 @@ class _AcquisitionModel(ColumnModel):
         run = Run(plan, rows.X, metered=True, threads=self._threads(), held=rows.held)
         spend_mean(run, mean * n, cap, due=due, stop=stop)
         return run
+
+    def _offers(self, X: Array, owned: NDArray[np.bool_]) -> tuple[Array, Sequence[Offer]]:
+        block = self._block
+        if block is None:
+            return self.plan_.base[None], ()
+        first, gains, changes = block.expectations(X, owned)
+        memory = block.remember(1)
+        memory["owned"][0] = owned
+        block.choose(X, memory)
+        scores = block.score(X, owned[None])
+        if memory["next"][0] < 0:  # sure enough, or nothing is worth its price
+            return scores, ()
+        offers = [
+            offer_of(self.plan_, int(g), owned, gain=float(gains[g]), change=float(changes[g]))
+            for g in np.flatnonzero(~np.isnan(gains))
+        ]
+        name = self.costs_.names[first]
+        offers.sort(key=lambda o: (o.group != name, -(o.gain or 0.0) / max(o.price, 1e-300), o.price))
+        return scores, offers
 
     # ------------------------------------------------------------------ files and conventions
 

@@ -25,6 +25,7 @@ __all__ = ["FINISHED", "UNDECIDED", "NeighbourBlock", "Reference"]
 
 UNDECIDED, FINISHED = -2, -1  # instead of the next group
 _SETTINGS = ("cost_penalty", "confidence", "n_neighbours", "look_ahead")
+_DRAWN = 200  # reference rows that stand for what a first purchase may say
 _FLOOR = 0.05  # added to the probability of the true class: no single neighbour may count for all others
 
 
@@ -69,7 +70,7 @@ class NeighbourBlock(Block):
             and not 0 <= inputs.column.min() <= inputs.column.max() < costs.column_group.size
         ):
             raise ValueError("an input is of a column that does not exist")
-        group = costs.column_group[inputs.column].astype(np.int32)
+        group = self._input_group = costs.column_group[inputs.column].astype(np.int32)
         self.native = Neighbours(
             costs.table,
             *(reference.rows, group, reference.fold, reference.labels, reference.values),
@@ -167,6 +168,30 @@ class NeighbourBlock(Block):
     def _confidences(self, inputs: NDArray[np.float32], owned: NDArray[np.bool_]) -> Array:
         scores = self.native.scores(inputs, owned, threads=self.n_threads)
         return np.asarray(1.0 / np.exp(scores - scores.max(axis=1, keepdims=True)).sum(axis=1))
+
+    def expectations(self, X: Array, owned: NDArray[np.bool_]) -> tuple[int, Array, Array]:
+        """Of one row: what it buys next (-1: nothing), what each group gains, and by how much it changes the answer.
+
+        What a group may say is what it says of the neighbours. (G,) each, NaN where a group is owned or has no inputs. The
+        change is the probability of another class; of numbers, the mean absolute change.
+        """
+        inputs, own = self.matrix(X), owned[None]
+        group, _, _, gains = self.native.choose(
+            *(inputs, own, np.zeros_like(own), np.array([UNLIMITED - 1], dtype=np.int64)), all_gains=True
+        )
+        assert gains is not None
+        now, n = self.native.scores(inputs, own)[0], len(self.reference.rows)
+        near = self.native.nearest(inputs, own)[0] if owned.any() else np.arange(0, n, max(n // _DRAWN, 1))
+        changes = np.full(self.costs.n_groups, np.nan)
+        for g in self.candidates[~owned[self.candidates]]:
+            added = self.required[g] & ~owned
+            imagined = np.where(added[self._input_group], self.reference.rows[near], inputs)
+            said = self.native.scores(imagined, np.repeat(own | added, near.size, axis=0))
+            if self.reference.labels is None:
+                changes[g] = np.abs(said - now).mean()
+            else:
+                changes[g] = (said.argmax(axis=1) != now.argmax()).mean()
+        return int(group[0]), gains[0], changes
 
     def buy(self, memory: Memory) -> None:
         """Let rows have what they have chosen."""

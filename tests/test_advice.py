@@ -1,0 +1,140 @@
+"""``model.next``: what to buy next for one row, on every kind of plan (known_budgets_and_rows 3.4, R8)."""
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_digits, load_iris
+from sklearn.ensemble import RandomForestClassifier
+
+import anytime as at
+
+COSTS = at.FeatureCosts(
+    {"a": 1.0, "b": 3.0, "c": 2.0, "step": 0.5},
+    groups={"a": [0], "b": [1], "c": [2, 3], "step": []},
+    requires={"c": ["step"]},
+)
+X, Y = load_iris(return_X_y=True)
+SMALL = {"hidden_layer_sizes": (16, 8), "folds": 2, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return at.AcquisitionClassifier(costs=COSTS, **SMALL).fit(X, Y)
+
+
+def test_next_names_what_predict_buys(model):
+    """R8: after every purchase, for rows whose purchases differ."""
+    for i in (0, 60, 149):
+        bought: list[str] = []
+        trace = list(model.stages(X[i : i + 1]))
+        for before, after in pairwise(trace):
+            advice = model.next(X[i], bought)
+            new = [name for name in after.groups if name not in before.groups]
+            assert sorted(advice.offers[0].buys if advice.offers else ()) == sorted(new)
+            assert advice.prediction == before.prediction[0]
+            assert advice.price == pytest.approx(after.cost[0] - before.cost[0])
+            bought += new
+        assert model.next(X[i], bought).group is None
+
+
+def test_only_bought_values_are_read(model):
+    row = X[60].copy()
+    hidden = np.where([False, True, False, False], row, np.nan)
+    wrong = np.where([False, True, False, False], row, 1e3)
+    for other in (hidden, wrong, {"b": row[1]}):
+        bought = None if isinstance(other, dict) else ["b"]
+        assert model.next(other, bought) == model.next(row, ["b"])
+
+
+def test_the_probability_of_another_answer_comes_true_on_new_rows():
+    """R8: within 3 points over held-out rows, after some purchases."""
+    digits, y = load_digits(return_X_y=True)
+    train = np.arange(len(y)) % 3 > 0
+    settings = {"hidden_layer_sizes": (32, 16), "folds": 2, "random_state": 0}
+    model = at.AcquisitionClassifier(**settings).fit(digits[train], y[train])
+    test = digits[~train][:400]
+    block = model.plan_.blocks[0]
+    expected, seen = [], []
+    for purchases in (3, 5):
+        memory = block.remember(len(test))
+        before = block.proceed(0, purchases - 1, test, memory)
+        owned = memory["owned"].copy()
+        after = block.proceed(purchases, purchases, test, memory)
+        seen += (before.argmax(axis=1) != after.argmax(axis=1)).tolist()
+        for row, own in zip(test, owned, strict=True):
+            group, _, changes = block.expectations(row[None], own)
+            expected.append(changes[group])
+    assert abs(np.mean(expected) - np.mean(seen)) < 0.03
+    assert 0.02 < np.mean(seen) < 0.6
+
+
+def test_on_a_chain_it_is_what_the_next_stage_lacks():
+    model = at.SpeedBoostClassifier(costs=COSTS, random_state=0).fit(X, Y)
+    bought: list[str] = []
+    asked = []
+    while (advice := model.next(X[0], bought)).group is not None:
+        asked.append(advice.group)
+        bought += advice.offers[0].buys
+        assert advice.price == pytest.approx(
+            COSTS.price(bought) - COSTS.price(set(bought) - set(advice.offers[0].buys))
+        )
+    assert asked == [name for name in model.order_ if name != "step"]
+    assert advice.prediction == model.predict(X[:1])[0]
+
+
+def test_on_a_forest_it_is_what_the_rows_own_path_asks_for():
+    forest = RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, Y)
+    model = at.make_anytime(forest, costs=COSTS)
+    for row in X[::30]:
+        bought: list[str] = []
+        while (advice := model.next(row, bought)).group is not None:
+            bought += advice.offers[0].buys
+        paid = model.cost(row[None])[0]
+        assert COSTS.price(bought) == pytest.approx(paid)
+        assert advice.prediction == model.predict(row[None])[0]
+
+
+def test_on_a_ladder_a_sure_row_needs_nothing_more():
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(300, 4))
+    y = (rows[:, 0] > 0).astype(int)
+    model = at.LadderClassifier(
+        RandomForestClassifier(10, random_state=0), costs=COSTS, mean_budget=3, random_state=0
+    )
+    model.fit(rows, y)
+    advice = model.next(rows[0], COSTS.names)
+    assert advice.group is None
+    assert advice.prediction in (0, 1)
+
+
+def test_words_and_table(model):
+    advice = model.next(X[0])
+    assert str(advice).startswith(f"Now {advice.prediction} with probability ")
+    assert f"Buy {advice.group!r} next" in str(advice)
+    frame = pd.DataFrame(advice.table())
+    assert list(frame.columns) == ["group", "buys", "price", "gain", "change"]
+    assert len(frame) == 3  # a step without columns is bought only with what requires it
+    assert frame.set_index("group").loc["c", "buys"] == "step, c"
+    assert frame.set_index("group").loc["c", "price"] == 2.5
+    assert [offer.group for offer in advice.alternatives] == frame["group"].tolist()[1:]
+    assert "Nothing is left" in str(model.next(X[0], ["a", "b", "c"]))
+
+
+def test_numbers_change_by_some_amount():
+    model = at.AcquisitionRegressor(costs=COSTS, **SMALL).fit(X, X[:, 2] * 3 + 1)
+    advice = model.next(X[0])
+    assert {offer.group for offer in advice.offers} == {"a", "b", "c"}
+    assert advice.probability is None
+    assert advice.change > 1
+    assert "by" in str(advice)
+
+
+def test_what_cannot_be_asked_is_said(model):
+    with pytest.raises(ValueError, match="bought names 'blood', but the groups are 'a', 'b', 'c', 'step'"):
+        model.next(X[0], ["blood"])
+    with pytest.raises(ValueError, match="'b' is said to be bought, but the row does not have it"):
+        model.next({"a": 1.0}, ["b"])
+    with pytest.raises(ValueError, match="expected one row"):
+        model.next(X[:2])
