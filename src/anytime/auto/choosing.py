@@ -52,8 +52,8 @@ def decided(
 ) -> Decision:
     """Shares of the kinds that answer best.
 
-    What is told of their loss is measured across: each half of the rows judges what the other has decided. Kinds other than trees
-    are taken only if they are better there; where rows are few, linear models also if they are about as good.
+    What is told of their loss is measured across: each half of the rows judges what the other has decided. Where rows are few,
+    kinds other than trees are taken only if they are better there, or if linear models are about as good.
 
     Parameters
     ----------
@@ -63,7 +63,8 @@ def decided(
     half : (m,) bool
         Which half each row is in.
     few : bool
-        Whether the simplest kind is to be taken of those that are about as good as the best.
+        Whether the simplest kind is to be taken of those that are about as good as the best, and a blend only if it is better
+        by more than a standard error.
     """
     weight = objective.shares(rows)
     losses = {kind: row_losses(objective, said, rows) for kind, said in scores.items()}
@@ -82,7 +83,7 @@ def decided(
             )
             blended = _blended([scores[kind][judging] for kind in others], list(others.values()))
             across[judging] = row_losses(objective, blended, rows[judging])
-        if weight @ across < weight @ of_trees or (few and set(shares) == {"linear"}):
+        if not few or weight @ across < weight @ of_trees or set(shares) == {"linear"}:
             error = _standard_error(of_trees - across, weight)
             return Decision(shares, float(weight @ across), float(weight @ of_trees), error)
     return Decision({"trees": 1.0}, float(weight @ of_trees), float(weight @ of_trees))
@@ -91,7 +92,7 @@ def decided(
 def _best_shares(
     objective: MeanLoss, scores: Mapping[str, Array], losses: Mapping[str, Array], rows: Rows, few: bool
 ) -> dict[str, float]:
-    """One kind, or a blend that is better than it by more than a standard error of the difference."""
+    """One kind, or a blend that is better than it; with few rows by more than a standard error of the difference."""
     weight = objective.shares(rows)
     ranked = sorted(losses, key=lambda kind: (float(weight @ losses[kind]), _SIMPLEST_FIRST.index(kind)))
     best = ranked[0]
@@ -105,7 +106,7 @@ def _best_shares(
         loss = row_losses(objective, _blended(said, steps), rows)
         if weight @ loss < weight @ least:
             least, parts = loss, steps
-    if not _clearly_less(least, losses[best], weight):
+    if few and not _clearly_less(least, losses[best], weight):
         return {best: 1.0}
     return {kind: part for kind, part in zip(kinds, parts, strict=True) if part > 0}
 

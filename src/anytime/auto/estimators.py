@@ -22,6 +22,10 @@ from anytime.trees.block import TreeBlock
 from anytime.trees.clock import Clock, inner_fit
 
 _TREES_SHARE = 0.6  # of a time budget
+_RATE, _ROUNDS = (
+    0.05,
+    600,
+)  # of the trees: slower and a little better than those of SpeedBoost, which other kinds outweigh anyway
 
 
 class _Auto(BoostedModel):
@@ -75,7 +79,13 @@ class _Auto(BoostedModel):
             if kind not in KINDS:
                 raise ValueError(f"kinds names {kind!r}; there are {', '.join(KINDS)}, and trees always")
         kind_of_trees = SpeedBoostClassifier if isinstance(self, ClassifierFace) else SpeedBoostRegressor
-        trees = kind_of_trees(max_stages=self.max_stages, time_budget=self.time_budget, n_jobs=self.n_jobs)
+        trees = kind_of_trees(
+            learning_rate=_RATE,
+            n_estimators=_ROUNDS,
+            max_stages=self.max_stages,
+            time_budget=self.time_budget,
+            n_jobs=self.n_jobs,
+        )
         clock = training.clock
         seconds = _TREES_SHARE * (clock.seconds - clock.elapsed)
         inner = Clock(seconds if np.isfinite(seconds) else None, clock.verbose)
