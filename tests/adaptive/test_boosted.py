@@ -12,6 +12,7 @@ from anytime.adaptive.boosted import BoostedPairLearner
 from anytime.adaptive.routing import alternate
 from anytime.boosting.learners import TrainingRows
 from anytime.boosting.objective import MeanLoss, derivatives
+from anytime.boosting.rounds import GradientRounds
 from anytime.losses import training_loss
 from anytime.trees.block import TreeBlock
 from anytime_research.adaptive.mean_leaves import MeanLeafPairLearner
@@ -40,10 +41,9 @@ def losses_of_costly(y, seed=0, right=0.95):
 
 
 @pytest.mark.parametrize("folds", [None, 3])
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_with_nobody_sent_on_the_cheap_model_is_greedy_miser_tree_for_tree(n_classes, folds):
+def test_with_nobody_sent_on_the_cheap_model_is_greedy_miser_tree_for_tree(folds):
     """Section 6, special case (line 1250): P_full = 0."""
-    X, y, costs = problem(n_classes)
+    X, y, costs = problem(2)
     cost_penalty = 0.01
     learner = BoostedPairLearner(
         TrainingRows(X),
@@ -75,6 +75,21 @@ def test_with_nobody_sent_on_the_cheap_model_is_greedy_miser_tree_for_tree(n_cla
     assert not gate.rounds  # a constant, which buys nothing
     assert (done.learned.gate < 0).all()
     assert 0 < done.learned.bought.sum() < 8  # prices mattered
+
+
+def test_of_several_classes_a_tree_answers_for_all_and_pays_with_what_it_saves_of_all():
+    X, y, costs = problem(3)
+    table, price = TrainingRows(X), 0.01
+    learner = BoostedPairLearner(table, y, costs.bind(8), cost_penalty=price, n_estimators=15)
+    done = alternate(learner, losses_of_costly(y), 0.0, max_iter=2).learned
+    objective = MeanLoss(learner.loss, y, np.ones(len(y)))
+    grower = replace(learner.grower, cost_penalty=price * len(y) / 3)
+    miser = GradientRounds(table.binned, objective, grower, done.bases[0], costs=costs.bind(8), shared=True)
+    miser.run(15)
+    assert_array_equal(done.trees[0].scores, miser.scores)
+    assert [len(trees) for trees in done.trees[0].rounds] == [1] * 15
+    assert_array_equal(done.bought, miser.bought)
+    assert 0 < done.bought.sum() < 8
 
 
 def test_with_somebody_sent_on_it_is_not():

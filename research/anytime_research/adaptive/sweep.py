@@ -358,7 +358,7 @@ def _outcome(
         hashlib.sha256(_key(setting).encode()).hexdigest()[:8], 16
     )  # the order of trials does not matter
     own = replace(task, random=np.random.RandomState(seed), clock=Clock(None, 0))
-    done = trying._alternate(trying._learner(cost_penalty, own), start, fraction, own)
+    done = trying._alternate(trying._learner(cost_penalty, own), start, fraction, trying._turns, own)
     chain = trying._chain_of(done, own)
     points = benches["validation"].points(chain, trying._doubts)
     cuts = [(point.threshold, point.doubt) for point in points]

@@ -42,6 +42,7 @@ from anytime.validation import naming_words
 _PENALTIES = tuple(np.geomspace(0.01, 10.0, 6))
 _FRACTIONS = (0.1, 0.3, 0.6)
 _DOUBTS = (0.0, 0.5, 1.0, 2.0, np.inf)
+_FINALISTS = 3  # settings that get all turns
 _PENALTY, _FRACTION = 0.1, 0.3  # where neither a budget nor the user says
 _OUT_OF_TIME = "ended training"  # in the warning of a booster that had too little time
 
@@ -148,38 +149,53 @@ class AdaptiveModel(BoostedModel):
         return LINKS[plan.link].transform(scores)
 
     def _choose(self, task: GateTask) -> _TriedChain:
-        """Try the settings; the best within the budget."""
+        """Try the settings; the best within the budget. Of many settings the best few after one turn get all turns."""
         self.trials_: list[GateTrial] = []
-        best: _TriedChain | None = None
         settings = self._settings(task)
         starts: dict[float, tuple[PairLearner, Learned]] = {}
+        brief = self.cheap == "boost" and len(settings) > _FINALISTS and self._turns > 1
+        tried = self._tried(settings, starts, 1 if brief else self._turns, task)
+        if brief and len(tried) == len(settings) and not tried[-1].alternation.interrupted:
+            order = sorted(range(len(tried)), key=lambda i: _rank(tried[i]))
+            tried += self._tried([settings[i] for i in order[:_FINALISTS]], starts, self._turns, task)
+        best = min(tried, key=_rank)
+        alone = self._costly_alone(task, best)
+        if alone is not None and _rank(alone) < _rank(best):
+            best = alone
+        return best
+
+    def _tried(
+        self,
+        settings: list[tuple[float, float]],
+        starts: dict[float, tuple[PairLearner, Learned]],
+        turns: int,
+        task: GateTask,
+    ) -> list[_TriedChain]:
+        """What comes of each setting after so many turns, until time is up or Ctrl-C is pressed."""
+        tried: list[_TriedChain] = []
         for number, (cost_penalty, fraction) in enumerate(settings):
-            if best is not None and task.clock.over:
+            if self.trials_ and task.clock.over:
                 break
             task.clock.tell(
-                f"setting {number + 1} of {len(settings)}: cost_penalty {cost_penalty:.4g}, fraction {fraction:g}"
+                f"setting {number + 1} of {len(settings)}: cost_penalty {cost_penalty:.4g}, fraction {fraction:g}, "
+                f"{turns} {'turn' if turns == 1 else 'turns'}"
             )
             try:
                 if cost_penalty not in starts:
                     learner = self._learner(cost_penalty, task)
                     starts[cost_penalty] = learner, learner.start(None)
-                candidate = self._try(*starts[cost_penalty], cost_penalty, fraction, task)
+                candidate = self._try(*starts[cost_penalty], cost_penalty, fraction, turns, task)
             except KeyboardInterrupt:
-                if best is None:
+                if not self.trials_:
                     raise
                 _warn_of_interrupt(number, len(settings))
                 break
+            tried.append(candidate)
             self.trials_.append(candidate.trial)
-            if best is None or _rank(candidate) < _rank(best):
-                best = candidate
             if candidate.alternation.interrupted:
                 _warn_of_interrupt(number + 1, len(settings))
                 break
-        assert best is not None
-        alone = self._costly_alone(task, best)
-        if alone is not None and _rank(alone) < _rank(best):
-            best = alone
-        return best
+        return tried
 
     def _settings(self, task: GateTask) -> list[tuple[float, float]]:
         """Gammas and fractions to be tried, the dear ones first: they are the quickest to learn."""
@@ -193,9 +209,15 @@ class AdaptiveModel(BoostedModel):
         return [(cost_penalty, fraction) for cost_penalty in cost_penalties for fraction in fractions]
 
     def _try(
-        self, learner: PairLearner, start: Learned, cost_penalty: float, fraction: float, task: GateTask
+        self,
+        learner: PairLearner,
+        start: Learned,
+        cost_penalty: float,
+        fraction: float,
+        turns: int,
+        task: GateTask,
     ) -> _TriedChain:
-        done = self._alternate(learner, start, fraction, task)
+        done = self._alternate(learner, start, fraction, turns, task)
         chain = self._chain_of(done, task)
         point = None
         if task.bench is not None:
@@ -206,7 +228,7 @@ class AdaptiveModel(BoostedModel):
         return _TriedChain(GateTrial(cost_penalty, fraction, done.terms.total, point), chain, done)
 
     def _alternate(
-        self, learner: PairLearner, start: Learned, fraction: float, task: GateTask
+        self, learner: PairLearner, start: Learned, fraction: float, turns: int, task: GateTask
     ) -> Alternation:
         """From one start or several."""
         done: list[Alternation] = []
@@ -218,7 +240,7 @@ class AdaptiveModel(BoostedModel):
                     fraction,
                     weight=task.weight,
                     start=start if number == 0 else learner.start(task.random),
-                    max_iter=self._turns,
+                    max_iter=turns,
                     tol=self.tol,
                     over=lambda: task.clock.over,
                 )

@@ -2,7 +2,8 @@
 
 In turns a tree joins the cheap model and a tree joins the gate. A split that needs a feature for the first time must be worth its
 price; what either of the two has bought is free for both. With no row allowed to the costly model the gate stays a constant and
-the cheap model is Greedy Miser, tree for tree. Of several classes a tree answers for all. Nan, *Learning to predict under a budget*, 2018, Algorithm 5.
+the cheap model is Greedy Miser, tree for tree. Nan, *Learning to predict under a budget*, 2018, Algorithm 5. Beyond it, one tree
+answers for all of several classes: a tenth of the trees for ten classes, and what it buys is paid by what all of them save.
 """
 
 from __future__ import annotations
@@ -171,10 +172,12 @@ class BoostedPairLearner:
 
     def _boosting(self, objective: MeanLoss, start: Array) -> GradientRounds:
         costs = self.costs if self.cost_penalty else None
+        # a split of a tree for all outputs saves about so many times what it saves of one mixture of them
+        grower = replace(self.grower, cost_penalty=self.grower.cost_penalty / start.size)
         return self.rounds(
             self.table.binned,
             objective,
-            self.grower,
+            grower,
             start,
             learning_rate=self.learning_rate,
             costs=costs,

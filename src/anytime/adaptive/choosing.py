@@ -67,7 +67,8 @@ class HeldOutRows:
         """What it comes to at given thresholds and doubts of its first gate; None: without it."""
         cheap_scores = chain.exits[0].cheap.outputs(0, self.X)
         stays, goes = self.right(cheap_scores), self.right(self.costly_scores)
-        gates = {doubt: chain.at(0.0, doubt).exits[0].score(self.X, self.link) for _, doubt in cuts}
+        doubts = {doubt for _, doubt in cuts}
+        gates = {doubt: chain.at(0.0, doubt).exits[0].score(self.X, self.link) for doubt in doubts}
         # whether there is a gate to be paid for, and what rows pay that stay or go
         paid = {
             alone: [self.bill(chain.at(t, np.inf if alone else 0.0))[-1] for t in (np.inf, -np.inf)]
