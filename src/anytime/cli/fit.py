@@ -309,7 +309,7 @@ def make_estimator(
 @contextmanager
 def few_threads(size: int) -> Iterator[None]:
     """One thread for a small table: there, waiting for each other costs threads more time than they save."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn brings it
+    from threadpoolctl import threadpool_limits  # scikit-learn brings it
 
     with threadpool_limits(1 if size < _SMALL else None, user_api="openmp"):
         yield

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn brings it
+from threadpoolctl import threadpool_limits  # scikit-learn brings it
 
 from anytime.costs import BoundCosts
 from anytime.greedy import GainOracle, GroupPrices, Selection, doubling, greedy
