@@ -7,7 +7,7 @@ is a ``river.base.Estimator``, which river's pipelines and metrics ask for. Thes
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from river import base
@@ -28,7 +28,25 @@ def _seed(model: str, seed: Any, parameters: dict[str, Any]) -> Any:
     return parameters.pop("random_state")
 
 
-class RiverRegressor(base.Regressor):
+class _Streaming:
+    """What both share: a model of their own that learns."""
+
+    _kind: ClassVar[type[StreamingBoostRegressor | StreamingBoostClassifier]]
+
+    def __init__(self, seed: int = 0, **parameters: Any) -> None:
+        self.seed, self.parameters = _seed(type(self).__name__, seed, parameters), parameters
+        self.model = self._kind(random_state=self.seed, **parameters)
+
+    def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn from a row, of weight ``w``."""
+        self.model.learn_one(x, y, w)
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"n_estimators": 5}
+
+
+class RiverRegressor(_Streaming, base.Regressor):
     """A boosted regressor on a stream, for river.
 
     Features may come and go: an absent one is a missing value; a further one among the first 500 rows gets a column of its own,
@@ -54,24 +72,14 @@ class RiverRegressor(base.Regressor):
     >>> score = evaluate.progressive_val_score(datasets.TrumpApproval().take(200), model, metrics.MAE())
     """
 
-    def __init__(self, seed: int = 0, **parameters: Any) -> None:
-        self.seed, self.parameters = _seed(type(self).__name__, seed, parameters), parameters
-        self.model = StreamingBoostRegressor(random_state=self.seed, **parameters)
-
-    def learn_one(self, x: dict[Any, Any], y: float, w: float = 1.0) -> None:
-        """Learn from a row, of weight ``w``."""
-        self.model.learn_one(x, y, w)
+    _kind = StreamingBoostRegressor
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """The prediction for a row; 0 before any was learned."""
         return float(self.model.predict_one(_filled(self.model, x))) if self.model._has_begun else 0.0
 
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {"n_estimators": 5}
 
-
-class RiverClassifier(base.Classifier):
+class RiverClassifier(_Streaming, base.Classifier):
     """A boosted classifier on a stream, for river.
 
     Labels need not be known: a further one begins learning anew from the last 500 rows, which among the first 500 forgets
@@ -90,17 +98,11 @@ class RiverClassifier(base.Classifier):
         All else that it can do: budgets, stages, files.
     """
 
-    def __init__(self, seed: int = 0, **parameters: Any) -> None:
-        self.seed, self.parameters = _seed(type(self).__name__, seed, parameters), parameters
-        self.model = StreamingBoostClassifier(random_state=self.seed, **parameters)
+    _kind = StreamingBoostClassifier
 
     @property
     def _multiclass(self) -> bool:
         return True
-
-    def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Learn from a row, of weight ``w``."""
-        self.model.learn_one(x, y, w)
 
     def predict_one(self, x: dict[Any, Any], **bounds: Any) -> Any:
         """The label for a row, within a ``budget`` or ``deadline`` where given; None before any was learned."""
@@ -112,10 +114,6 @@ class RiverClassifier(base.Classifier):
     def predict_proba_one(self, x: dict[Any, Any], **bounds: Any) -> dict[Any, float]:
         """The probability of each label seen so far, within a ``budget`` or ``deadline`` where given; empty before any."""
         return self.model.predict_proba_one(_filled(self.model, x), **bounds) if self.model._has_begun else {}
-
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {"n_estimators": 5}
 
 
 def _filled(model: Any, x: dict[Any, Any]) -> dict[Any, Any]:

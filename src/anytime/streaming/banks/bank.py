@@ -30,6 +30,21 @@ class StreamLearner(ABC):
         bank: Bank = self.bank_type()(self, n_estimators, n_features, n_outputs, random_state)
         return bank
 
+    def _check(self, *, counts: str = "", positive: str = "", **choices: tuple[str, ...]) -> None:
+        """Refuse settings: counts below 1, numbers that are not positive, words that are none of the choices."""
+        for name in counts.split():
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        for name in positive.split():
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be positive")
+        for name, words in choices.items():
+            if getattr(self, name) not in words:
+                *first, last = map(repr, words)
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}; it must be {', '.join(first)} or {last}"
+                )
+
     @abstractmethod
     def bank_type(self) -> Any:
         """The class of banks of such learners, made of one, numbers of learners, columns and outputs, and a seed."""

@@ -43,17 +43,12 @@ class SmallConvNet(StreamLearner):
     learning_rate: float = 1e-3
 
     def __post_init__(self) -> None:
-        for name in ("channels", "size", "stride"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        words = ("sigmoid", "leaky_relu")
+        self._check(counts="channels size stride", positive="learning_rate", activation=words)
         if self.shape is not None:
             if len(self.shape) != 2 or min(self.shape) < 1:
                 raise ValueError(f"shape is {self.shape}; it must be the rows and columns of an image")
             object.__setattr__(self, "shape", tuple(self.shape))  # files have lists
-        if self.activation not in ("sigmoid", "leaky_relu"):
-            raise ValueError(f"activation is {self.activation!r}; it must be 'sigmoid' or 'leaky_relu'")
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate is {self.learning_rate}; it must be positive")
 
     def bank_type(self) -> Any:
         """What such learners are kept in."""
@@ -63,15 +58,13 @@ class SmallConvNet(StreamLearner):
 class ConvBank(NetBank):
     """Networks of one convolution; a missing value counts as 0."""
 
-    def __init__(
-        self, learner: SmallConvNet, n_estimators: int, n_features: int, n_outputs: int, random_state: int
-    ) -> None:
-        NativeBank.__init__(self, learner, n_estimators, n_features, n_outputs, random_state)
-        side = isqrt(n_features)
+    def __init__(self, learner: SmallConvNet, *sizes: int) -> None:
+        NativeBank.__init__(self, learner, *sizes)
+        side = isqrt(self.n_features)
         height, width = learner.shape or (side, side)
-        if height * width != n_features:
+        if height * width != self.n_features:
             raise ValueError(
-                f"an image of {height} x {width} has {height * width} pixels, but there are {n_features} columns: give shape"
+                f"an image of {height} x {width} has {height * width} pixels, but there are {self.n_features} columns: give shape"
             )
         places = places_of(height, width, learner.size, learner.stride)
         self._make(learner.activation, learner.channels, "adam", learner.learning_rate, places)

@@ -30,8 +30,7 @@ class OnlineRidge(StreamLearner):
     l2_regularization: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.l2_regularization > 0:
-            raise ValueError(f"l2_regularization is {self.l2_regularization}; it must be positive")
+        self._check(positive="l2_regularization")
 
     def bank_type(self) -> Any:
         """What such learners are kept in."""
@@ -59,14 +58,8 @@ class OnlineLinear(StreamLearner):
     n_components: int = 50
 
     def __post_init__(self) -> None:
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate is {self.learning_rate}; it must be positive")
-        if self.method not in ("sgd", "adagrad", "adam"):
-            raise ValueError(f"method is {self.method!r}; it must be 'sgd', 'adagrad' or 'adam'")
-        if self.features not in ("raw", "random"):
-            raise ValueError(f"features is {self.features!r}; it must be 'raw' or 'random'")
-        if self.n_components < 1:
-            raise ValueError(f"n_components is {self.n_components}; it must be at least 1")
+        words = {"method": ("sgd", "adagrad", "adam"), "features": ("raw", "random")}
+        self._check(positive="learning_rate", counts="n_components", **words)
 
     def bank_type(self) -> Any:
         """Linear functions of columns, or of random features of them."""
@@ -91,14 +84,12 @@ class _LinearFunctions(NativeBank):
 class RidgeBank(_LinearFunctions):
     """Ridge regressions. Learners that began together share the inverse matrix: it depends on the rows alone."""
 
-    def __init__(
-        self, learner: OnlineRidge, n_estimators: int, n_features: int, n_outputs: int, random_state: int
-    ) -> None:
-        super().__init__(learner, n_estimators, n_features, n_outputs, random_state)
+    def __init__(self, learner: OnlineRidge, *sizes: int) -> None:
+        super().__init__(learner, *sizes)
         self.native = _native.StreamRidge(
-            n_learners=n_estimators,
-            n_features=n_features,
-            n_outputs=n_outputs,
+            n_learners=self.n_estimators,
+            n_features=self.n_features,
+            n_outputs=self.n_outputs,
             penalty=learner.l2_regularization,
         )
 
@@ -119,19 +110,17 @@ class RidgeBank(_LinearFunctions):
 class LinearBank(_LinearFunctions):
     """Linear functions, learned by gradient steps."""
 
-    def __init__(
-        self, learner: OnlineLinear, n_estimators: int, n_features: int, n_outputs: int, random_state: int
-    ) -> None:
-        super().__init__(learner, n_estimators, n_features, n_outputs, random_state)
+    def __init__(self, learner: OnlineLinear, *sizes: int) -> None:
+        super().__init__(learner, *sizes)
         self.native = _native.StreamNets(
-            n_features=n_features,
-            n_outputs=n_outputs,
+            n_features=self.n_features,
+            n_outputs=self.n_outputs,
             activation="none",
             hidden=1,
             method=learner.method,
             step=learner.learning_rate,
         )
-        self.native.append(np.zeros((n_estimators, self.native.size)))
+        self.native.append(np.zeros((self.n_estimators, self.native.size)))
 
     def append(self, n: int) -> None:
         """Add ``n`` functions that are zero."""
@@ -150,8 +139,6 @@ class LinearBank(_LinearFunctions):
 class RandomFeatureBank(NetBank):
     """Linear functions of cosines of random directions, other ones for every learner; the directions stay."""
 
-    def __init__(
-        self, learner: OnlineLinear, n_estimators: int, n_features: int, n_outputs: int, random_state: int
-    ) -> None:
-        NativeBank.__init__(self, learner, n_estimators, n_features, n_outputs, random_state)
+    def __init__(self, learner: OnlineLinear, *sizes: int) -> None:
+        NativeBank.__init__(self, learner, *sizes)
         self._make("cosine", learner.n_components, learner.method, learner.learning_rate)

@@ -40,12 +40,7 @@ class SmallNet(StreamLearner):
     learning_rate: float = 1e-3
 
     def __post_init__(self) -> None:
-        if self.hidden < 1:
-            raise ValueError(f"hidden is {self.hidden}; it must be at least 1")
-        if self.activation not in ("sigmoid", "leaky_relu"):
-            raise ValueError(f"activation is {self.activation!r}; it must be 'sigmoid' or 'leaky_relu'")
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate is {self.learning_rate}; it must be positive")
+        self._check(counts="hidden", positive="learning_rate", activation=("sigmoid", "leaky_relu"))
 
     def bank_type(self) -> Any:
         """What such learners are kept in."""
@@ -57,10 +52,8 @@ class NetBank(NativeBank):
 
     hypotheses = ("last", "params")
 
-    def __init__(
-        self, learner: SmallNet, n_estimators: int, n_features: int, n_outputs: int, random_state: int
-    ) -> None:
-        super().__init__(learner, n_estimators, n_features, n_outputs, random_state)
+    def __init__(self, learner: SmallNet, *sizes: int) -> None:
+        super().__init__(learner, *sizes)
         self._make(learner.activation, learner.hidden, "adam", learner.learning_rate)
 
     def _make(

@@ -53,12 +53,10 @@ class OwnBank(Bank):
 
     learner: OwnLearner
 
-    def __init__(
-        self, learner: OwnLearner, n_estimators: int, n_features: int, n_outputs: int, random_state: int
-    ) -> None:
-        super().__init__(learner, n_estimators, n_features, n_outputs, random_state)
-        self.objects = [self._made() for _ in range(n_estimators)]
-        self._begun = [False] * n_estimators
+    def __init__(self, learner: OwnLearner, *sizes: int) -> None:
+        super().__init__(learner, *sizes)
+        self.objects = [self._made() for _ in range(self.n_estimators)]
+        self._begun = [False] * self.n_estimators
 
     def _made(self) -> Any:
         made = self.learner.factory()

@@ -49,9 +49,7 @@ class FtrlTree(StreamLearner):
     stagger: int = 20
 
     def __post_init__(self) -> None:
-        for name in ("max_depth", "buffer", "min_samples_leaf"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        self._check(counts="max_depth buffer min_samples_leaf")
         if self.stagger < 0:
             raise ValueError(f"stagger is {self.stagger}; it must not be negative")
         if not self.growth > 1:
@@ -67,15 +65,14 @@ class RefitBank(Bank):
 
     learner: FtrlTree
 
-    def __init__(
-        self, learner: FtrlTree, n_estimators: int, n_features: int, n_outputs: int, random_state: int
-    ) -> None:
-        super().__init__(learner, n_estimators, n_features, n_outputs, random_state)
-        self._rng = np.random.default_rng(random_state)
-        self._rows = np.empty((0, n_features))
+    def __init__(self, learner: FtrlTree, *sizes: int) -> None:
+        super().__init__(learner, *sizes)
+        n_estimators = self.n_estimators
+        self._rng = np.random.default_rng(self.random_state)
+        self._rows = np.empty((0, self.n_features))
         self._weights = np.empty(0)
         self._arrived = np.empty(0, np.int64)  # when a kept row was seen
-        self._targets = np.empty((n_estimators, 0, n_outputs))
+        self._targets = np.empty((n_estimators, 0, self.n_outputs))
         self._seen = 0
         self._born = learner.stagger * np.arange(n_estimators)  # rows seen before a learner began
         self._next = self._born + 1  # rows seen when it is grown again
