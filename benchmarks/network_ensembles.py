@@ -2,7 +2,7 @@
 
     python benchmarks/network_tables.py --jobs eann --epochs 40 > jobs.json
     python benchmarks/network_training.py --data DIR --out RUNS --jobs jobs.json --side-by-side 6
-    python benchmarks/network_ensembles.py --runs RUNS [--members 7 13] [--plot FILE.png]
+    python benchmarks/network_ensembles.py --runs RUNS [--members 7 13 25] [--plot FILE.png]
 
 Which exits of each member were wrong about which test images is taken from RUNS into results/network_wrong.npz, one bit each.
 Without --runs the figures are made from what is kept there.
@@ -24,6 +24,7 @@ import numpy as np
 from anytime.networks import output_schedule
 from anytime.networks.ensemble import adopted_outputs
 from common import RESULTS, write
+from network_tables import is_of_tables
 
 C, INFLATION, MOST = 32, 2.44, 1.1
 GUESSING = 0.9  # error before the first output
@@ -47,7 +48,8 @@ def alone(runs: list[dict[str, Any]], epochs: int) -> dict[int, tuple[float, flo
         for r in sorted(runs, key=lambda r: r["job"]["n"])
         if r["job"]["scheme"] == "opt:1"
         and r["job"]["epochs"] == epochs
-        and "label_smoothing" not in r["job"]
+        and r["job"]["seed"] == 0
+        and is_of_tables(r["job"])
     }
 
 
@@ -115,7 +117,8 @@ def plot(found: dict[str, Any], own: dict[int, tuple[float, float]], file: Path)
 
     figure, axis = plt.subplots(figsize=(6, 3.8))
     for scheme, entry in found.items():
-        axis.step(np.array(entry["costs"]) / 1e6, entry["errors"], where="post", label=f"ensemble, {scheme}")
+        name = f"{'AdaLoss' if scheme == 'adaloss' else scheme}, n = {', '.join(map(str, entry['members']))}"
+        axis.step(np.array(entry["costs"]) / 1e6, entry["errors"], where="post", label=name)
     cost, error = np.array(list(own.values())).T / [[1e6], [1.0]]
     axis.plot(cost, error, "k*-", label="OPT, one network each")
     axis.plot(INFLATION * cost, MOST * error, "k:", label="bar: 1.1 x OPT at 1/2.44 of the cost")
@@ -133,7 +136,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=Path, help="the folder of trainings, with what their exits said")
-    parser.add_argument("--members", type=int, nargs="+", default=[7, 13])
+    parser.add_argument("--members", type=int, nargs="+", default=[7, 13, 25])
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--plot", type=Path)
     given = parser.parse_args()
@@ -145,20 +148,21 @@ def main() -> None:
     print("OPT:", {n: error for n, (_, error) in own.items()})
     found: dict[str, Any] = {}
     for scheme in ("adaloss", "auto"):
-        members = [kept(n, scheme, given.epochs) for n in given.members]
-        there = [member for member in members if member is not None]
-        if len(there) < len(members):
-            print(f"{scheme}: not all of n = {given.members} were trained and kept")
+        members = {n: kept(n, scheme, given.epochs) for n in given.members}
+        trained_n = [n for n, member in members.items() if member is not None]
+        there = [member for member in members.values() if member is not None]
+        if len(there) < 2:
+            print(f"{scheme}: fewer than two of n = {given.members} were trained and kept")
             continue
         costs, errors = curve(there)
         verdict = judged(costs, errors, float(there[0][1][-1]), own)
         found[scheme] = {
-            "members": given.members,
+            "members": trained_n,
             "costs": costs.tolist(),
             "errors": [round(float(e), 3) for e in errors],
             "against_opt": verdict,
         }
-        print(scheme, f"ends at {errors[-1]:.2f} %", verdict)
+        print(scheme, trained_n, f"ends at {errors[-1]:.2f} %", verdict)
     opt = {str(n): {"mult_adds": cost, "error": error} for n, (cost, error) in own.items()}
     write("network_ensembles", {"epochs": given.epochs, "opt": opt, "ensembles": found})
     if given.plot:

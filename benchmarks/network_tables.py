@@ -72,6 +72,12 @@ def training_of(job: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in job.items() if not key.startswith("keep_")}
 
 
+def is_of_tables(job: dict[str, Any]) -> bool:
+    """Whether a job trained a residual network as all others of the tables, to be judged on the test images."""
+    changed = ("scheme_arguments", "weight_decay", "label_smoothing", "cutout", "period")
+    return "n" in job and job.get("split", "test") == "test" and not any(job.get(name) for name in changed)
+
+
 def errors_at(run: dict[str, Any], shares: tuple[float, ...] = SHARES) -> list[float]:
     """The error of the last exit that each share of the whole cost reaches; 90 % (guessing) before the first."""
     costs, errors = np.array(run["mult_adds"]), run["errors"]
@@ -88,19 +94,10 @@ def table41(runs: list[dict[str, Any]]) -> None:
     found: dict[tuple[int, int, int, int], dict[str, list[float]]] = defaultdict(dict)
     for run in runs:
         job = run["job"]
-        if (
-            job.get("backbone", "resann") != "resann"
-            or job.get("scheme_arguments")
-            or job.get("split", "test") != "test"
-        ):
-            continue
         key = (job["n"], job["c"], job["epochs"], job["seed"])
         scheme = job["scheme"]
         found[key][scheme] = [run["errors"][-1]] if scheme.startswith("opt:") else errors_at(run)
     increases: dict[str, list[list[float]]] = defaultdict(list)
-    of_const: dict[str, list[tuple[float, float]]] = defaultdict(
-        list
-    )  # at the last exit, where there is CONST
     for (n, c, epochs, seed), errors in sorted(found.items()):
         if all(scheme.startswith("opt:") for scheme in errors):
             continue
@@ -113,24 +110,41 @@ def table41(runs: list[dict[str, Any]]) -> None:
                 shown = "".join(f"{e:8.2f}" for e in errors[scheme])
                 print(f"  {scheme:10s}{shown}   over OPT, %:" + "".join(f"{m:8.1f}" for m in more))
                 increases[scheme].append(more)
-                if "const" in errors:
-                    of_const[scheme].append((more[-1], relative_increase(errors["const"], own)[-1]))
-    print("\nmean increase over OPT, %        1/4     1/2     3/4       1      (printed)")
+    print(
+        "\nmean increase over OPT, %, and of how many networks      1/4          1/2          3/4            1"
+    )
     for scheme, rows in increases.items():
-        means = [np.mean(column) if np.isfinite(column).all() else np.nan for column in np.array(rows).T]
+        known = [[value for value in column if np.isfinite(value)] for column in zip(*rows, strict=True)]
+        means = "".join(f"{np.mean(values):8.2f} ({len(values):2d})" for values in known if values)
         printed = "".join(f"{value:8.2f}" for value in PRINTED.get(scheme, ()))
-        print(
-            f"  {scheme:10s} {len(rows):3d} networks  "
-            + "".join(f"{m:8.2f}" for m in means)
-            + f"   {printed}"
-        )
-    print("\nat the last exit, where there is CONST too")
-    for scheme, pairs in of_const.items():
-        ours, const = np.array(pairs).T
-        print(
-            f"  {scheme:10s} below CONST in {np.sum(ours < const)} of {len(pairs)}, mean increase over OPT {ours.mean():.1f} % "
-            f"against {const.mean():.1f} %: {ours.mean() / const.mean():.2f} of it"
-        )
+        print(f"  {scheme:10s}{'':40s}{means}" + (f"   printed {printed}" if printed else ""))
+
+
+def over_seeds(runs: list[dict[str, Any]]) -> None:
+    """How far last exits are above OPT of the same seed, beside CONST: means over seeds, then over the six networks."""
+    longest = max((run["job"]["epochs"] for run in runs if run["job"]["scheme"] == "const"), default=0)
+    last = {
+        tuple(run["job"][name] for name in ("n", "c", "scheme", "seed")): run["errors"][-1]
+        for run in runs
+        if run["job"]["epochs"] == longest
+    }
+    increases: dict[str, dict[tuple[int, int], float]] = defaultdict(dict)
+    for n, c, scheme in sorted({key[:3] for key in last}):
+        alone = {seed: error for (*network, seed), error in last.items() if network == [n, c, "opt:1"]}
+        own = [100 * (last[n, c, scheme, s] / alone[s] - 1) for s in alone if (n, c, scheme, s) in last]
+        if own and (n, c) in SETTINGS:
+            increases[scheme][n, c] = float(np.mean(own))
+    print(f"\nlast exit after {longest} epochs, increase over OPT, %, means over seeds")
+    const = increases["const"]
+    for scheme in ("const", "linear", "adaloss", "auto"):
+        ours = {key: value for key, value in increases[scheme].items() if key in const}
+        if ours:
+            mean, of_const = (np.mean([of[key] for key in ours]) for of in (ours, const))
+            print(f"  {scheme:10s}" + "  ".join(f"{key} {value:.1f}" for key, value in ours.items()))
+            print(
+                f"{'':12s}below CONST in {sum(ours[key] < const[key] for key in ours)} of {len(ours)}; "
+                f"mean {mean:.1f} against {of_const:.1f}: {mean / of_const:.2f} of it"
+            )
 
 
 def early_exits(runs: list[dict[str, Any]]) -> None:
@@ -138,9 +152,6 @@ def early_exits(runs: list[dict[str, Any]]) -> None:
     curves = {
         (r["job"]["n"], r["job"]["c"], r["job"]["epochs"], r["job"]["seed"], r["job"]["scheme"]): r
         for r in runs
-        if "n" in r["job"]
-        and r["job"].get("split", "test") == "test"
-        and not r["job"].get("scheme_arguments")
     }
     for key, const in sorted(curves.items()):
         ours = curves.get((*key[:4], "auto"))
@@ -160,9 +171,6 @@ def small_against_large(runs: list[dict[str, Any]]) -> None:
     by_key = {
         (r["job"]["n"], r["job"]["c"], r["job"]["scheme"], r["job"]["seed"], r["job"]["epochs"]): r
         for r in runs
-        if "n" in r["job"]
-        and not r["job"].get("scheme_arguments")
-        and r["job"].get("split", "test") == "test"
     }
     for (n, c, scheme, seed, epochs), large in sorted(by_key.items(), key=str):
         if scheme != "const":
@@ -180,6 +188,29 @@ def small_against_large(runs: list[dict[str, Any]]) -> None:
             )
 
 
+def idle_depth(runs: list[dict[str, Any]]) -> None:
+    """What the units behind the third of the last group are worth, how well the last exit fits, and how much it counts."""
+    alone = {_setting(run): run for run in runs if run["job"]["scheme"] == "opt:1"}
+    print(
+        "\nthe last exit: points gained since the third unit of its group, training loss over OPT's, share of all weights"
+    )
+    for run in sorted(runs, key=lambda run: (run["job"]["scheme"], _setting(run))):
+        own, third = alone.get(_setting(run)), 2 * run["job"]["n"] + 2
+        if own is None or run["job"]["scheme"] not in ("const", "linear", "adaloss", "auto"):
+            continue
+        gain = run["errors"][third] - run["errors"][-1]
+        loss = run["train_losses"][-1] / own["train_losses"][-1]
+        share = run["weights"][-1] / sum(run["weights"])
+        print(
+            f"  {run['job']['scheme']:8s} {_setting(run)}: {gain:5.2f} points, loss {loss:.1f} x, weight {share:.3f}"
+        )
+
+
+def _setting(run: dict[str, Any]) -> tuple[int, ...]:
+    """(n, c, epochs, seed)."""
+    return tuple(run["job"][name] for name in ("n", "c", "epochs", "seed"))
+
+
 def plot(runs: list[dict[str, Any]], file: Path) -> None:
     """Error against cost at every exit, a panel for each network of the longest schedule that all schemes have."""
     import matplotlib.pyplot as plt
@@ -188,7 +219,7 @@ def plot(runs: list[dict[str, Any]], file: Path) -> None:
     panels: dict[tuple[int, int, int], dict[str, dict[str, Any]]] = defaultdict(dict)
     for run in runs:
         job = run["job"]
-        if job["scheme"] in shown and job.get("split", "test") == "test" and "n" in job:
+        if job["scheme"] in shown:
             panels[job["n"], job["c"], job["epochs"]].setdefault(job["scheme"], run)
     needed = set(shown) - {"auto"}
     panels = {key: found for key, found in sorted(panels.items()) if needed <= set(found)}
@@ -236,9 +267,12 @@ def main() -> None:
         for file in files:
             content = json.loads(file.read_text())
             runs += content if isinstance(content, list) else [content]
+        runs = [run for run in runs if is_of_tables(run["job"])]
         table41(runs)
+        over_seeds(runs)
         early_exits(runs)
         small_against_large(runs)
+        idle_depth(runs)
         if given.plot:
             plot(runs, given.plot)
 
