@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import anytime as at
+
 # in the repository (research/), not in the wheel
 from anytime_research.datasets.generators import make_priced_regression
 from anytime_research.datasets.optimum import frontier_of

@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from anytime.online import Experts, OnlineSelector, regret_upper_bound
+
 # in the repository (research/), not in the wheel
 from anytime_research.datasets.generators import make_priced_classification
 from anytime_research.online import ExpertRegret
