@@ -18,7 +18,7 @@ from anytime.auto.blend_block import LogProbabilityBlock
 from anytime.auto.dense_block import DenseBlock, Inputs
 from anytime.blocks import Block
 from anytime.boosting.boosted import Training
-from anytime.boosting.renewal import Booster
+from anytime.boosting.renewal import MORE_ROUNDS, Booster
 from anytime.boosting.rounds import GradientRounds
 from anytime.losses import LINKS
 from anytime.plan import Array
@@ -84,6 +84,7 @@ class Boosted:
         shared = n_outputs > 1 and arrays["value"].shape[1] == n_outputs
         n_rounds = n_trees if shared else n_trees // n_outputs
         self.training = training
+        n_rounds = max(round(n_rounds / MORE_ROUNDS), 1)
         self.booster = replace(booster, n_estimators=n_rounds, shared=shared)
 
     def fit(self, columns: NDArray[np.bool_], rows: Rows | None) -> Block | None:

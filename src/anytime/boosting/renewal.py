@@ -30,7 +30,7 @@ from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower, join
 from anytime.trees.ladder import add_base
 
-__all__ = ["Booster", "Renewal", "Renewed"]
+__all__ = ["MORE_ROUNDS", "Booster", "Renewal", "Renewed"]
 
 Rows = NDArray[np.intp]
 
@@ -40,6 +40,7 @@ _ANCHORS = 4  # models that are judged on held-out rows; the others are foretold
 _BRANCHES = 24  # the most known budgets that are planned for
 _SAMPLED = 0.5  # of the columns, for each tree, where held-out rows like that
 _BAGGED = 0.8  # of the rows, for each round
+MORE_ROUNDS = 1.4  # times as many as held-out rows like: models that stay have more rows to learn from
 _TOLERANCE, _WORTH = 0.002, 0.005  # shares of the held-out loss that further rounds, and stages, have to gain
 _GAP = 1.04  # stages whose costs are closer than this factor are as good as one
 _STRETCH, _HARM = (
@@ -314,7 +315,8 @@ class Renewal:
         else:
             losses, n_rounds, cut_short = self._judged(booster, groups, until, start)
         final = self._boosted(booster, groups, None, None, start)
-        final.run(n_rounds, None, clock.ends(until))
+        n_final = min(round(MORE_ROUNDS * n_rounds), booster.n_estimators)
+        final.run(n_final, None, clock.ends(until))
         if final.column_gains is not None:
             self._whole_gains = by_group(self.sets, final.column_gains)
         cut_short |= final.cut_short
@@ -324,8 +326,8 @@ class Renewal:
         quick = self.probes(groups)
         if earlier is None and not foretold and not cut_short and np.isfinite(quick):
             self.foretelling.add(quick, float(losses[n_rounds]), n_rounds)
+        loss = np.nan if foretold else float(losses[min(n_rounds, len(final.rounds))])
         trees, n_rounds = final.trees(one_stage=True), len(final.rounds)
-        loss = np.nan if foretold else float(losses[min(n_rounds, len(losses) - 1)])
         if earlier is None:
             value = trees.value.copy()
             add_base(trees, value, self.training.base)
