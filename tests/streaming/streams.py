@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-LEARNERS = ["hoeffding_tree", "stump", "ftrl_tree", "ridge", "linear", "small_net"]
+LEARNERS = ["hoeffding_tree", "stump", "ridge", "linear", "small_net"]
 
 
 def numbers(n: int = 600, d: int = 5, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

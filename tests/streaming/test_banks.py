@@ -6,7 +6,6 @@ from sklearn.base import clone
 from sklearn.linear_model import SGDRegressor
 
 from anytime.streaming.banks import (
-    FtrlTree,
     HoeffdingTree,
     OnlineLinear,
     OnlineRidge,
@@ -19,9 +18,6 @@ from anytime.streaming.banks import (
 )
 from anytime.streaming.boosted_bank import BoostedBank
 from anytime.streaming.losses import loss_named
-from anytime.trees.binning import BinnedData
-from anytime.trees.block import TreeBlock
-from anytime.trees.growing import TreeGrower
 
 KINDS = {
     "hoeffding_tree": HoeffdingTree(grace=20, stagger=10, max_leaf_nodes=8),
@@ -33,7 +29,6 @@ KINDS = {
     "small_net": SmallNet(hidden=3, learning_rate=0.01),
     "leaky": SmallNet(hidden=3, activation="leaky_relu", learning_rate=0.01),
     "small_conv_net": SmallConvNet(channels=2, size=2, stride=1, learning_rate=0.01),
-    "ftrl_tree": FtrlTree(max_depth=2, buffer=60, stagger=5),
 }
 each_kind = pytest.mark.parametrize("learner", KINDS.values(), ids=KINDS)
 
@@ -102,7 +97,7 @@ def test_restarted_learners_begin_anew_and_the_others_go_on(learner):
     same = (bank.predict(X) == other.predict(X)).all(axis=(1, 2))
     assert same.tolist() == [True, False, False, True]
     fresh = learner.make(4, 4, 2, 3)
-    if not isinstance(learner, (HoeffdingTree, FtrlTree)):  # trees know what the rows before looked like
+    if not isinstance(learner, HoeffdingTree):  # trees know what the rows before looked like
         teach(fresh, X[:100])
         np.testing.assert_array_equal(bank.predict(X)[1:3], fresh.predict(X)[1:3])
 
@@ -202,39 +197,6 @@ def test_hypotheses_that_a_bank_does_not_have_are_refused():
         KINDS["ridge"].make(2, 4, 1).read("params")
 
 
-def test_refitted_trees_are_grown_when_the_rows_have_grown_by_a_factor():
-    """A.3, W3: refits at t = 1.2^k or one row later, each to all rows since the tree began."""
-    X = rows(200)
-    bank = FtrlTree(max_depth=2, stagger=7).make(2, 4, 1)
-    q = targets_of(X, 2, 1)
-    changed: list[list[int]] = [[], []]
-    before = bank.predict(X)
-    for t in range(200):
-        bank.update(X[t : t + 1], q[:, t : t + 1])
-        for i in range(2):
-            if not np.array_equal(bank.predict(X)[i], before[i]):
-                changed[i].append(t + 1)
-        before = bank.predict(X)
-    assert changed[0][:8] == [1, 2, 3, 4, 5, 6, 8, 10]
-    assert changed[1][:4] == [8, 9, 10, 11]  # it began after 7 rows
-    data = BinnedData.fit(X[: changed[0][-1]])
-    tree = TreeGrower(max_leaf_nodes=None, max_depth=2, min_samples_leaf=5, min_weight=0.0).grow(
-        data, q[0, : changed[0][-1]]
-    )
-    np.testing.assert_allclose(
-        bank.block().outputs(0, X), TreeBlock(tree.arrays).outputs(0, X), rtol=0, atol=1e-12
-    )
-
-
-def test_a_full_buffer_is_a_uniform_sample_of_the_rows():
-    bank = FtrlTree(buffer=50, stagger=0).make(1, 1, 1, 3)
-    for t in range(2000):
-        bank.update(np.array([[float(t)]]), np.zeros((1, 1, 1)))
-    kept = bank.state()[1]["rows"][:, 0]
-    assert kept.size == len(set(kept)) == 50
-    assert abs(kept.mean() - 1000) < 250  # 3 deviations of the mean of 50 draws
-
-
 # ---------------------------------------------------------------------- names and settings
 
 
@@ -261,7 +223,6 @@ def test_learners_have_names_and_can_be_cloned():
         (lambda: OnlineLinear(features="pca"), "'raw' or 'random'"),
         (lambda: SmallNet(activation="tanh"), "'leaky_relu'"),
         (lambda: SmallNet(hidden=0), "at least 1"),
-        (lambda: FtrlTree(growth=1.0), "more than 1"),
         (lambda: OnlineRidge().make(0, 3, 1), "n_estimators is 0"),
         (lambda: OnlineRidge().make(1, 3, 1, -1), "random_state is -1"),
     ],

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import SGDRegressor
 
-from anytime.streaming.banks import FtrlTree, HoeffdingTree, OnlineLinear, OnlineRidge, OwnLearner, SmallNet
+from anytime.streaming.banks import HoeffdingTree, OnlineLinear, OnlineRidge, OwnLearner, SmallNet
 from anytime.streaming.boosted_bank import BoostedBank
 from anytime.streaming.drift import Adwin, Drift, TwoWindows, Watch
 from anytime.streaming.losses import Squared
@@ -211,7 +211,6 @@ def test_restarted_learners_begin_a_few_at_a_time():
         OnlineRidge(),
         OnlineLinear(learning_rate=0.1),
         SmallNet(learning_rate=0.02),
-        FtrlTree(buffer=300),
         OwnLearner(lambda: SGDRegressor(random_state=0)),
     ],
     ids=lambda learner: learner.kind,

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from anytime.streaming.banks import FtrlTree, HoeffdingTree, OnlineRidge, SmallNet
+from anytime.streaming.banks import HoeffdingTree, OnlineRidge, SmallNet
 from anytime.streaming.boosted_bank import BoostedBank
 from anytime.streaming.losses import Absolute, Squared
 from anytime.streaming.partial_sums import averaged
 from anytime.streaming.projections import Ball
+from anytime_research.streaming.refitted_trees import FtrlTree
 from anytime_research.streaming.snapshots import AveragedRounds
 from tests.reference.plain_banks import PlainRidge
 

@@ -33,7 +33,6 @@ class LearnerName(StrEnum):
 
     hoeffding_tree = "hoeffding_tree"
     stump = "stump"
-    ftrl_tree = "ftrl_tree"
     ridge = "ridge"
     linear = "linear"
     small_net = "small_net"

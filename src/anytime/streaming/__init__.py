@@ -2,7 +2,6 @@
 
 from anytime.streaming.algorithm import StreamAlgorithm
 from anytime.streaming.banks import (
-    FtrlTree,
     HoeffdingTree,
     OnlineLinear,
     OnlineRidge,
@@ -20,7 +19,6 @@ __all__ = [
     "Ball",
     "Box",
     "Drift",
-    "FtrlTree",
     "HoeffdingTree",
     "OnlineLinear",
     "OnlineRidge",

@@ -40,7 +40,6 @@ from anytime.trees.rows import checked_weights
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-_TREES = ("hoeffding_tree", "stump", "ftrl_tree")  # read columns as they are
 _GROWING = ("hoeffding_tree", "stump")  # rehearse by default
 _REHEARSED = 500  # rows kept for that
 Method = Literal["predict", "predict_proba", "decision_function"]
@@ -259,7 +258,7 @@ class StreamingBoost(Checkpoints):
             bank.n_threads = self._threads()
         if self._rules.hypotheses != "last":
             bank.track(self._rules.hypotheses)
-        by_itself = self.standardise if isinstance(self.standardise, bool) else learner.kind not in _TREES
+        by_itself = self.standardise if isinstance(self.standardise, bool) else learner.standardises
         self._numbers = CategoryNumbers(sorted(self.columns_.categories), by_target=n_outputs == 1)
         self._learning = StreamState(
             self._boosting(bank, loss),

@@ -8,7 +8,6 @@ from typing import Any
 
 from anytime.streaming.algorithm import StreamAlgorithm
 from anytime.streaming.banks import (
-    FtrlTree,
     HoeffdingTree,
     OnlineLinear,
     OnlineRidge,
@@ -21,7 +20,7 @@ from anytime.streaming.losses import STREAM_LOSSES
 from anytime.streaming.projections import Ball, Box
 
 _OBJECTS: tuple[type[Any], ...] = (
-    *(FtrlTree, HoeffdingTree, OnlineLinear, OnlineRidge, SmallConvNet, SmallNet, Stump),
+    *(HoeffdingTree, OnlineLinear, OnlineRidge, SmallConvNet, SmallNet, Stump),
     *STREAM_LOSSES.values(),
     *(Ball, Box, Drift, StreamAlgorithm),
 )

@@ -38,7 +38,7 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
     n_estimators : int, default=100
         Number of trees or learners in the ensemble. More can be added later with ``append``.
     learner : str or StreamLearner, default="hoeffding_tree"
-        "hoeffding_tree", "stump", "ftrl_tree", "ridge", "linear", "small_net", or an object of :mod:`anytime.streaming` with
+        "hoeffding_tree", "stump", "ridge", "linear", "small_net", or an object of :mod:`anytime.streaming` with
         settings, such as ``HoeffdingTree(max_features="sqrt")``.
     loss : {"auto", "logistic", "hinge", "softmax"} or StreamLoss, default="auto"
         "auto": logistic for two classes, softmax for more.

@@ -13,12 +13,10 @@ from anytime.streaming.banks.linear import OnlineLinear, OnlineRidge
 from anytime.streaming.banks.native import NativeBank, RoundRules
 from anytime.streaming.banks.nets import NetBlock, SmallNet
 from anytime.streaming.banks.own import OwnLearner
-from anytime.streaming.banks.refit import FtrlTree
 from anytime.streaming.banks.trees import HoeffdingTree, Stump
 
 __all__ = [
     "Bank",
-    "FtrlTree",
     "HoeffdingTree",
     "Hypotheses",
     "NativeBank",
@@ -37,7 +35,7 @@ __all__ = [
 
 _NAMED: dict[str, type[StreamLearner]] = {
     learner.kind: learner
-    for learner in (HoeffdingTree, Stump, OnlineRidge, OnlineLinear, SmallNet, SmallConvNet, FtrlTree)
+    for learner in (HoeffdingTree, Stump, OnlineRidge, OnlineLinear, SmallNet, SmallConvNet)
 }
 
 

@@ -24,6 +24,7 @@ class StreamLearner(ABC):
     """What kind of learner a bank is made of, and its settings: an immutable value."""
 
     kind: ClassVar[str]  # its name, as a parameter and in files
+    standardises: ClassVar[bool] = True  # whether columns are put on one scale for it by default
 
     def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
         """A bank of fresh learners; learner ``i`` depends on ``random_state`` and ``i`` alone."""

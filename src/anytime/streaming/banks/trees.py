@@ -7,7 +7,7 @@ and Hulten 2000; for regression Ikonomovska, Gama and Dzeroski 2011), or that th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -60,6 +60,7 @@ class HoeffdingTree(StreamLearner):
     """
 
     kind: ClassVar[str] = "hoeffding_tree"
+    standardises: ClassVar[bool] = False
 
     max_depth: int = 10
     max_leaf_nodes: int = 128
@@ -174,29 +175,6 @@ class HoeffdingBank(NativeBank):
                 n_features=self.n_features,
             )
         )
-
-
-def single_tree(table: TreeArrays, i: int) -> TreeArrays:
-    """Tree ``i`` by itself."""
-    nodes = slice(int(table.tree_start[i]), int(table.tree_start[i + 1]))
-    names = (
-        "feature",
-        "threshold",
-        "left",
-        "right",
-        "default_left",
-        "missing",
-        "category_set",
-        "members_left",
-    )
-    return replace(
-        table,
-        tree_start=np.array([0, nodes.stop - nodes.start], np.int64),
-        stage_start=np.array([0, 1], np.int64),
-        value=table.value[nodes],
-        tree_output=table.tree_output[i : i + 1],
-        **{name: getattr(table, name)[nodes] for name in names},
-    )
 
 
 def width_of(max_features: int | float | str | None, n_features: int) -> int:

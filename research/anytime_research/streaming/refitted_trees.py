@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import Any, ClassVar, Self
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from anytime._native import Forest
 from anytime.blocks import State
 from anytime.streaming.banks.bank import Array, Bank, StreamLearner
-from anytime.streaming.banks.trees import single_tree
 from anytime.trees.arrays import LEAF, MISSING_NAN, NUMERIC, TreeArrays
 from anytime.trees.binning import BinnedData
 from anytime.trees.block import TreeBlock
@@ -25,7 +24,8 @@ class FtrlTree(StreamLearner):
     """Regression trees of bounded depth, refitted to the rows seen so far; the depth is the regulariser.
 
     At a refit ``h = argmin sum_s |q_s - h(x_s)|^2`` over trees of ``max_depth``, approximately: trees are grown greedily.
-    Targets are those of the time when a row was seen.
+    Targets are those of the time when a row was seen. The learner of the theory, by which regret is measured; a model of such
+    learners can be pickled, but not saved to a file.
 
     Parameters
     ----------
@@ -41,6 +41,7 @@ class FtrlTree(StreamLearner):
     """
 
     kind: ClassVar[str] = "ftrl_tree"
+    standardises: ClassVar[bool] = False
 
     max_depth: int = 3
     buffer: int = 5000
@@ -218,3 +219,26 @@ class RefitBank(Bank):
         joined = TreeArrays(**trees)
         bank._trees = [single_tree(joined, i) for i in range(bank.n_estimators)]
         return bank
+
+
+def single_tree(table: TreeArrays, i: int) -> TreeArrays:
+    """Tree ``i`` by itself."""
+    nodes = slice(int(table.tree_start[i]), int(table.tree_start[i + 1]))
+    names = (
+        "feature",
+        "threshold",
+        "left",
+        "right",
+        "default_left",
+        "missing",
+        "category_set",
+        "members_left",
+    )
+    return replace(
+        table,
+        tree_start=np.array([0, nodes.stop - nodes.start], np.int64),
+        stage_start=np.array([0, 1], np.int64),
+        value=table.value[nodes],
+        tree_output=table.tree_output[i : i + 1],
+        **{name: getattr(table, name)[nodes] for name in names},
+    )
