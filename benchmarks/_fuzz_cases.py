@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.dummy import DummyClassifier
 
 from anytime import files
-from anytime.acquisition import LinearTerms, MarginAcquisitionClassifier, StepTerms
+from anytime.acquisition import AcquisitionClassifier, LinearTerms, MarginAcquisitionClassifier, StepTerms
 from anytime.adaptive import AdaptiveClassifier, CostlyBlock
 from anytime.auto import AutoClassifier
 from anytime.auto.blend_block import BlendBlock, LogProbabilityBlock
@@ -268,6 +268,7 @@ def sample_models() -> dict[str, Any]:
         "ensemble": ensemble,
         "streamed trees": trees.fit(rows, np.array(["a", "b", "c"])[np.arange(12) % 3]),
         "streamed nets": nets.fit(coded, rows[:, 0]),
+        "neighbours": _neighbours(costs, rows, labels),
         "margins": margins.set_params(classifier=None),  # a file has no room for it
         "stepped": stepped.set_params(classifier=None),
         "boosted": fitted(AnytimeClassifier, boosted, ["no", "yes"], names, costs=costs, evaluation_cost=0.1),
@@ -283,6 +284,16 @@ def sample_models() -> dict[str, Any]:
             estimator=DummyClassifier(),
         ),
     }
+
+
+def _neighbours(costs: FeatureCosts, rows: Any, labels: Any) -> AcquisitionClassifier:
+    settings: dict[str, Any] = {
+        "hidden_layer_sizes": (3, 2),
+        "folds": 2,
+        "n_neighbours": 3,
+        "random_state": 0,
+    }
+    return AcquisitionClassifier(costs=costs, confidence=0.9, cost_penalty=0.01, **settings).fit(rows, labels)
 
 
 def _automatic(plan: Plan, costs: FeatureCosts) -> AutoClassifier:

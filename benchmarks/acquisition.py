@@ -133,6 +133,7 @@ def summary(kept: Path) -> None:
             ours = means.get("Acquisition")
             peers = [] if ours is None else [k for k in means if k not in ("Acquisition", "mean")]
             for kind in peers:
+                assert ours is not None
                 ratio = float(ours[s] / max(means[kind][s], 1e-9))
                 ratios.setdefault(f"{kind} at {share:.0%}", []).append(ratio)
                 told += f"; {ratio:.2f} of {kind}"

@@ -490,8 +490,8 @@ def update_scores(
 class Neighbours:
     """Reference points of whose losses rows learn what to buy next, and networks that were trained without them.
 
-    ``inputs`` (N, m) float32, ``input_group`` (m,), ``fold`` (N,) the network of each point; ``labels`` (N,) or ``values``
-    (N, K).
+    ``inputs`` (N, m) float32, of which the first ``n_measured`` make up distances, ``input_group`` (m,), ``fold`` (N,) the
+    network of each point; ``labels`` (N,) or ``values`` (N, K).
     ``w1`` (F, m + G, h1) to ``b3`` (F, K) are the layers. ``floor`` is added to the probability of a true class before its
     logarithm is taken; ``look_ahead`` is the number of promising groups whose pairs and triples are tried.
 
@@ -503,6 +503,7 @@ class Neighbours:
         table: CostTable,
         inputs: NDArray[np.float32],
         input_group: NDArray[np.int32],
+        n_measured: int,
         fold: NDArray[np.int32],
         labels: NDArray[np.int32] | None,
         values: NDArray[np.float32] | None,

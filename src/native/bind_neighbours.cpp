@@ -132,7 +132,7 @@ void bind_neighbours(nb::module_& m) {
       .def(
           "__init__",
           [](Neighbours* self, std::shared_ptr<const CostTable> table, Matrix<const float> inputs,
-             Vector<const int32_t> input_group, Vector<const int32_t> fold,
+             Vector<const int32_t> input_group, int64_t n_measured, Vector<const int32_t> fold,
              std::optional<Vector<const int32_t>> labels, std::optional<Matrix<const float>> values,
              Cube<const float> w1, Matrix<const float> b1, Cube<const float> w2, Matrix<const float> b2,
              Cube<const float> w3, Matrix<const float> b3, int64_t n_neighbours, double floor,
@@ -141,16 +141,17 @@ void bind_neighbours(nb::module_& m) {
             check_length(inputs.shape(0), fold.size(), "inputs");
             if (labels.has_value() == values.has_value())
               throw std::invalid_argument("give labels or values");
-            new (self) Neighbours(
-                std::move(table), nets_of(w1, b1, w2, b2, w3, b3, n_groups), {inputs.data(), inputs.size()},
-                span_of(input_group), span_of(fold), labels ? span_of(*labels) : std::span<const int32_t>{},
-                values ? std::span(values->data(), values->size()) : std::span<const float>{},
-                {n_neighbours, floor, look_ahead});
+            new (self)
+                Neighbours(std::move(table), nets_of(w1, b1, w2, b2, w3, b3, n_groups),
+                           {inputs.data(), inputs.size()}, span_of(input_group), n_measured, span_of(fold),
+                           labels ? span_of(*labels) : std::span<const int32_t>{},
+                           values ? std::span(values->data(), values->size()) : std::span<const float>{},
+                           {n_neighbours, floor, look_ahead});
           },
-          "table"_a, "inputs"_a.noconvert(), "input_group"_a.noconvert(), "fold"_a.noconvert(),
-          "labels"_a.noconvert().none(), "values"_a.noconvert().none(), "w1"_a.noconvert(),
-          "b1"_a.noconvert(), "w2"_a.noconvert(), "b2"_a.noconvert(), "w3"_a.noconvert(), "b3"_a.noconvert(),
-          nb::kw_only(), "n_neighbours"_a, "floor"_a, "look_ahead"_a)
+          "table"_a, "inputs"_a.noconvert(), "input_group"_a.noconvert(), "n_measured"_a,
+          "fold"_a.noconvert(), "labels"_a.noconvert().none(), "values"_a.noconvert().none(),
+          "w1"_a.noconvert(), "b1"_a.noconvert(), "w2"_a.noconvert(), "b2"_a.noconvert(), "w3"_a.noconvert(),
+          "b3"_a.noconvert(), nb::kw_only(), "n_neighbours"_a, "floor"_a, "look_ahead"_a)
       .def("choose", &choose, "inputs"_a.noconvert(), "owned"_a.noconvert(), "barred"_a.noconvert(),
            "left"_a.noconvert(), "own"_a.noconvert().none() = nb::none(), nb::kw_only(),
            "all_gains"_a = false, "threads"_a = 1,

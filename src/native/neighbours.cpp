@@ -21,7 +21,7 @@ constexpr int64_t kBeginning = 2000;    // points by which the first purchase is
 constexpr size_t kTogether = 64;        // rows with the same groups that one thread takes
 constexpr size_t kMostKept = 1u << 22;  // losses that a thread keeps of points for rows with the same groups
 constexpr size_t kFew = 8;              // rows for which it is not worth to keep them
-constexpr int64_t kRowsAtOnce = 4;
+constexpr int64_t kRowsAtOnce = 4, kVector = 16;
 
 void check_size(size_t found, size_t expected, const char* name) {
   if (found == expected) return;
@@ -35,25 +35,50 @@ void check_finite(std::span<const float> numbers, const char* name) {
 }
 
 // sums (k) += factor times terms (k)
-inline void add_scaled(float factor, const float* terms, int64_t k, float* sums) noexcept {
+ANYTIME_WIDE void add_scaled(float factor, const float* __restrict terms, int64_t k,
+                             float* __restrict sums) noexcept {
   for (int64_t c = 0; c < k; ++c) sums[c] += factor * terms[c];
 }
 
-// out (4, k) = bias + the positive part of left (4, m) times right (m, k); each sum from first to last
+typedef float Eight __attribute__((vector_size(32)));  // numbers that are multiplied and added in one go
+
+// out (4, k) = bias + left (4, m) times right (m, k), k a multiple of kVector; each sum from first to last
 ANYTIME_WIDE void layer(const float* __restrict left, int64_t m, const float* __restrict right,
                         const float* __restrict bias, int64_t k, float* __restrict out) noexcept {
-  for (int64_t r = 0; r < kRowsAtOnce; ++r) std::copy_n(bias, k, out + r * k);
-  for (int64_t j = 0; j < m; ++j) {
-    const float* terms = right + j * k;
-    const float f0 = std::max(left[j], 0.0f), f1 = std::max(left[m + j], 0.0f);
-    const float f2 = std::max(left[2 * m + j], 0.0f), f3 = std::max(left[3 * m + j], 0.0f);
-    for (int64_t c = 0; c < k; ++c) {
-      out[c] += f0 * terms[c];
-      out[k + c] += f1 * terms[c];
-      out[2 * k + c] += f2 * terms[c];
-      out[3 * k + c] += f3 * terms[c];
+  for (int64_t from = 0; from < k; from += kVector) {
+    Eight a0, b0, a, b;
+    std::memcpy(&a0, bias + from, sizeof a0);
+    std::memcpy(&b0, bias + from + 8, sizeof b0);
+    Eight a1 = a0, b1 = b0, a2 = a0, b2 = b0, a3 = a0, b3 = b0;
+    for (int64_t j = 0; j < m; ++j) {
+      std::memcpy(&a, right + j * k + from, sizeof a);
+      std::memcpy(&b, right + j * k + from + 8, sizeof b);
+      const float l0 = left[j], l1 = left[m + j], l2 = left[2 * m + j], l3 = left[3 * m + j];
+      a0 += l0 * a;
+      b0 += l0 * b;
+      a1 += l1 * a;
+      b1 += l1 * b;
+      a2 += l2 * a;
+      b2 += l2 * b;
+      a3 += l3 * a;
+      b3 += l3 * b;
     }
+    const Eight sums[] = {a0, b0, a1, b1, a2, b2, a3, b3};
+    for (int64_t r = 0; r < kRowsAtOnce; ++r)
+      std::memcpy(out + r * k + from, sums + 2 * r, kVector * sizeof(float));
   }
+}
+
+ANYTIME_WIDE void rectify(float* values, int64_t n) noexcept {
+  for (int64_t i = 0; i < n; ++i) values[i] = std::max(values[i], 0.0f);
+}
+
+// Rows of `from` numbers become rows of `to`; those that are filled in are 0.
+std::vector<float> widened(const std::vector<float>& values, int64_t from, int64_t to) {
+  const auto rows = static_cast<int64_t>(values.size()) / from;
+  std::vector<float> out(static_cast<size_t>(rows * to), 0.0f);
+  for (int64_t r = 0; r < rows; ++r) std::copy_n(values.begin() + r * from, from, out.begin() + r * to);
+  return out;
 }
 
 ANYTIME_WIDE void add_squares(float here, const float* __restrict there, int64_t n,
@@ -90,12 +115,25 @@ void MaskedNets::add_group(int64_t fold, int32_t group, std::span<const int32_t>
   add_scaled(1.0f, weights + (n_inputs + group) * first, first, sums);
 }
 
+// Units that are filled in have no weights before or behind them: they add nothing.
+void MaskedNets::prepare() {
+  wide_second = (second + kVector - 1) / kVector * kVector;
+  wide_outputs = (n_outputs + kVector - 1) / kVector * kVector;
+  w2 = widened(w2, second, wide_second);
+  b2 = widened(b2, second, wide_second);
+  w3 = widened(widened(w3, n_outputs, wide_outputs), second * wide_outputs, wide_second * wide_outputs);
+  b3 = widened(b3, n_outputs, wide_outputs);
+}
+
 void MaskedNets::leave(int64_t fold, float* hidden, int64_t n, float* room, float* out) const noexcept {
-  const float *v2 = w2.data() + fold * first * second, *v3 = w3.data() + fold * second * n_outputs;
-  const float *a2 = b2.data() + fold * second, *a3 = b3.data() + fold * n_outputs;
-  for (int64_t i = 0; i < n; i += kRowsAtOnce) {  // there is room for a whole number of fours
-    layer(hidden + i * first, first, v2, a2, second, room);
-    layer(room, second, v3, a3, n_outputs, out + i * n_outputs);
+  const float* v2 = w2.data() + fold * first * wide_second;
+  const float* v3 = w3.data() + fold * wide_second * wide_outputs;
+  const float *a2 = b2.data() + fold * wide_second, *a3 = b3.data() + fold * wide_outputs;
+  for (int64_t i = 0; i < n; i += kRowsAtOnce) {
+    rectify(hidden + i * first, kRowsAtOnce * first);
+    layer(hidden + i * first, first, v2, a2, wide_second, room);
+    rectify(room, kRowsAtOnce * wide_second);
+    layer(room, wide_second, v3, a3, wide_outputs, out + i * wide_outputs);
   }
 }
 
@@ -114,7 +152,7 @@ struct Neighbours::Room {
     near.reserve(static_cast<size_t>(std::max(of.n_near(), kBeginning)));
     added.resize(groups * first);
     base.resize(first);
-    layers.resize(static_cast<size_t>(kRowsAtOnce * of.nets_.second));
+    layers.resize(static_cast<size_t>(kRowsAtOnce * of.nets_.wide_second));
     if (keeps && of.fold_.size() * (groups + 1) <= kMostKept)
       kept = std::make_unique_for_overwrite<float[]>(of.fold_.size() * (groups + 1));
   }
@@ -134,9 +172,9 @@ struct Neighbours::Room {
 };
 
 Neighbours::Neighbours(std::shared_ptr<const CostTable> table, MaskedNets nets, std::span<const float> inputs,
-                       std::span<const int32_t> input_group, std::span<const int32_t> fold,
-                       std::span<const int32_t> labels, std::span<const float> values,
-                       const NeighbourRules& rules)
+                       std::span<const int32_t> input_group, int64_t n_measured,
+                       std::span<const int32_t> fold, std::span<const int32_t> labels,
+                       std::span<const float> values, const NeighbourRules& rules)
     : table_(std::move(table)),
       nets_(std::move(nets)),
       inputs_(inputs.begin(), inputs.end()),
@@ -146,6 +184,7 @@ Neighbours::Neighbours(std::shared_ptr<const CostTable> table, MaskedNets nets, 
       inputs_of_(static_cast<size_t>(table_->n_groups())),
       rules_(rules) {
   nets_.check();
+  nets_.prepare();
   const size_t n = fold_.size(), m = static_cast<size_t>(nets_.n_inputs);
   if (n == 0) throw std::invalid_argument("there must be reference points");
   if (n > static_cast<size_t>(std::numeric_limits<int32_t>::max()))
@@ -170,9 +209,12 @@ Neighbours::Neighbours(std::shared_ptr<const CostTable> table, MaskedNets nets, 
     table_->check_group(input_group[j]);
     inputs_of_[static_cast<size_t>(input_group[j])].push_back(static_cast<int32_t>(j));
   }
-  by_input_.resize(inputs_.size());
+  if (n_measured < 0 || n_measured > nets_.n_inputs)
+    throw std::invalid_argument("there are not so many inputs to measure");
+  n_measured_ = static_cast<int32_t>(n_measured);
+  by_input_.resize(n * static_cast<size_t>(n_measured));
   for (size_t i = 0; i < n; ++i)
-    for (size_t j = 0; j < m; ++j) by_input_[j * n + i] = inputs_[i * m + j];
+    for (size_t j = 0; j < static_cast<size_t>(n_measured); ++j) by_input_[j * n + i] = inputs_[i * m + j];
 }
 
 // Before the first purchase all rows are alike. Pairs and triples are tried whatever single groups gain.
@@ -254,7 +296,7 @@ void Neighbours::losses(int32_t point, const uint8_t* owned, const GroupSets& se
     }
     nets_.add_group(fold, g, inputs_of_[static_cast<size_t>(g)], inputs, sums);
   }
-  room.fit(sets.size(), first, static_cast<size_t>(nets_.n_outputs));
+  room.fit(sets.size(), first, static_cast<size_t>(nets_.wide_outputs));
   float* hidden = room.hidden.data();
   std::ranges::copy(room.base, hidden);
   for (size_t s = 0; s < sets.size(); ++s) {
@@ -265,7 +307,7 @@ void Neighbours::losses(int32_t point, const uint8_t* owned, const GroupSets& se
   }
   nets_.leave(fold, hidden, static_cast<int64_t>(sets.size()) + 1, room.layers.data(), room.out.data());
   for (size_t s = 0; s <= sets.size(); ++s)
-    out[s] = loss(point, room.out.data() + s * static_cast<size_t>(nets_.n_outputs));
+    out[s] = loss(point, room.out.data() + s * static_cast<size_t>(nets_.wide_outputs));
 }
 
 // By how much each set lowers the mean loss of the points near a row; room.squares: the mean square of that.
@@ -273,7 +315,7 @@ void Neighbours::measure(const NeighbourRow& row, const GroupSets& sets, bool ke
                          std::vector<double>& gains) const {
   gains.assign(sets.size(), 0.0);
   room.squares.assign(sets.size(), 0.0);
-  room.fit(sets.size(), static_cast<size_t>(nets_.first), static_cast<size_t>(nets_.n_outputs));
+  room.fit(sets.size(), static_cast<size_t>(nets_.first), static_cast<size_t>(nets_.wide_outputs));
   for (const int32_t point : room.near) {
     const float* each = room.each.data();
     if (keep && room.kept != nullptr) {
@@ -303,8 +345,9 @@ void Neighbours::find_near(const NeighbourRow& row, Room& room) const {
   for (int32_t g = 0; g < table_->n_groups(); ++g) {
     if (!row.owned[g]) continue;
     for (const int32_t j : inputs_of_[static_cast<size_t>(g)])
-      add_squares(row.inputs[j], by_input_.data() + static_cast<size_t>(j) * n, static_cast<int64_t>(n),
-                  room.distances.data());
+      if (j < n_measured_)
+        add_squares(row.inputs[j], by_input_.data() + static_cast<size_t>(j) * n, static_cast<int64_t>(n),
+                    room.distances.data());
   }
   if (row.own >= 0) room.distances[static_cast<size_t>(row.own)] = std::numeric_limits<float>::infinity();
   const size_t k = static_cast<size_t>(n_near());
@@ -486,7 +529,7 @@ void Neighbours::nearest(std::span<const NeighbourRow> rows, int32_t* near, int 
 }
 
 void Neighbours::scores(std::span<const NeighbourRow> rows, double* out, int threads) const {
-  const auto first = static_cast<size_t>(nets_.first), k = static_cast<size_t>(nets_.n_outputs);
+  const auto first = static_cast<size_t>(nets_.first), k = static_cast<size_t>(nets_.wide_outputs);
   Team team(threads);
   constexpr int64_t kChunk = 64;
   const auto n = static_cast<int64_t>(rows.size());
@@ -496,7 +539,7 @@ void Neighbours::scores(std::span<const NeighbourRow> rows, double* out, int thr
   std::vector<Layers> rooms(team.size());
   for (Layers& room : rooms) {
     room.hidden.resize(kChunk * first);
-    room.layers.resize(static_cast<size_t>(kRowsAtOnce * nets_.second));
+    room.layers.resize(static_cast<size_t>(kRowsAtOnce * nets_.wide_second));
     room.out.resize(kChunk * k);
   }
   team.each((n + kChunk - 1) / kChunk, true, [&](int64_t task, size_t part) noexcept {
@@ -512,9 +555,11 @@ void Neighbours::scores(std::span<const NeighbourRow> rows, double* out, int thr
           if (row.owned[g]) nets_.add_group(fold, g, inputs_of_[static_cast<size_t>(g)], row.inputs, sums);
       }
       nets_.leave(fold, room.hidden.data(), size, room.layers.data(), room.out.data());
-      for (int64_t i = 0; i < size * nets_.n_outputs; ++i)
-        out[begin * nets_.n_outputs + i] +=
-            static_cast<double>(room.out[static_cast<size_t>(i)]) / static_cast<double>(nets_.n_folds);
+      for (int64_t i = 0; i < size; ++i)
+        for (int64_t c = 0; c < nets_.n_outputs; ++c)
+          out[(begin + i) * nets_.n_outputs + c] +=
+              static_cast<double>(room.out[static_cast<size_t>(i) * k + static_cast<size_t>(c)]) /
+              static_cast<double>(nets_.n_folds);
     }
   });
 }

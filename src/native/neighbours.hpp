@@ -18,13 +18,16 @@ namespace anytime {
 struct MaskedNets {
   int64_t n_folds, n_inputs, n_groups, first, second, n_outputs;  // first, second: units of the layers
   std::vector<float> w1, b1, w2, b2, w3, b3;  // w1 (folds, inputs + groups, first), ..., b3 (folds, outputs)
+  int64_t wide_second = 0,
+          wide_outputs = 0;  // units of the last layers, filled up to whole vectors by `prepare`
 
   void check() const;  // throws std::invalid_argument where sizes do not fit or numbers are not finite
+  void prepare();      // fill up the last two layers, so that `leave` works on whole vectors
   // sums (first) += what a group with the given inputs adds to the first layer
   void add_group(int64_t fold, int32_t group, std::span<const int32_t> own, const float* inputs,
                  float* sums) const noexcept;
-  // out (n, outputs) of first layers before their ReLU, hidden (n, first), which are changed; room (4,
-  // second)
+  // out (n, wide_outputs) of first layers before their ReLU, hidden (n, first), which are changed; there is
+  // room for n up to a multiple of four; room (4, wide_second)
   void leave(int64_t fold, float* hidden, int64_t n, float* room, float* out) const noexcept;
 };
 
@@ -63,10 +66,10 @@ struct GroupSets {
 
 class Neighbours {
  public:
-  // inputs (N, m); labels (N), or values (N, outputs) of a regression. Throws std::invalid_argument where
-  // sizes do not fit.
+  // inputs (N, m), of which the first n_measured make up distances; labels (N), or values (N, outputs) of a
+  // regression. Throws std::invalid_argument where sizes do not fit.
   Neighbours(std::shared_ptr<const CostTable> table, MaskedNets nets, std::span<const float> inputs,
-             std::span<const int32_t> input_group, std::span<const int32_t> fold,
+             std::span<const int32_t> input_group, int64_t n_measured, std::span<const int32_t> fold,
              std::span<const int32_t> labels, std::span<const float> values, const NeighbourRules& rules);
 
   const CostTable& table() const noexcept { return *table_; }
@@ -100,7 +103,8 @@ class Neighbours {
 
   std::shared_ptr<const CostTable> table_;
   MaskedNets nets_;
-  std::vector<float> inputs_, by_input_;  // (N, m) and (m, N)
+  std::vector<float> inputs_, by_input_;  // (N, m) and, of those that make up distances, (n_measured, N)
+  int32_t n_measured_;
   std::vector<int32_t> fold_, labels_;
   std::vector<float> values_;                    // (N, outputs); empty where there are labels
   std::vector<std::vector<int32_t>> inputs_of_;  // of each group

@@ -27,6 +27,7 @@ def exact(weights, last, rows, *, labels=None, values=None, prices=None, k=8, lo
         costs.table,
         np.ascontiguousarray(rows, dtype=np.float32),
         np.arange(m, dtype=np.int32),
+        m,
         np.zeros(len(rows), dtype=np.int32),
         None if labels is None else labels.astype(np.int32),
         None if values is None else values.astype(np.float32),
@@ -56,7 +57,7 @@ def xor(look_ahead=12):
     costs = at.FeatureCosts(np.ones(3)).bind(3)
     one = np.zeros((1, 6), np.float32)
     native = Neighbours(
-        *(costs.table, np.array(rows, np.float32), np.arange(3, dtype=np.int32)),
+        *(costs.table, np.array(rows, np.float32), np.arange(3, dtype=np.int32), 3),
         *(np.zeros(20, np.int32), np.array(labels, np.int32), None),
         *(weights, bias[None], np.eye(6, dtype=np.float32)[None], one),
         *(last[None].astype(np.float32), np.zeros((1, 2), np.float32)),
@@ -266,7 +267,7 @@ def test_decisions_do_not_depend_on_the_company_or_on_threads(block):
 
 
 def test_a_row_is_not_its_own_neighbour(block):
-    rows, owned = block.reference.rows[:20], np.tile([True, True, False, False], (20, 1))
+    rows, owned = block.steps.expanded(block.reference.rows[:20]), np.tile([True, True, False, False], (20, 1))
     nothing, left = np.zeros_like(owned), np.full(20, MUCH)
     with_itself = block.native.choose(rows, owned, nothing, left, all_gains=True)[3]
     without = block.native.choose(rows, owned, nothing, left, np.arange(20), all_gains=True)[3]
@@ -290,7 +291,7 @@ def test_reference_rows_that_do_not_fit_are_refused(block, changes, said):
     if "rows" in changes:
         state["rows"] = np.full_like(block.reference.rows, np.inf)
     with pytest.raises(ValueError, match=said):
-        type(block)(block.inputs, block.networks, type(block.reference)(**state), block.costs)
+        type(block)(block.inputs, block.steps, block.networks, type(block.reference)(**state), block.costs)
 
 
 def test_networks_that_do_not_fit_are_refused(block):
@@ -298,4 +299,4 @@ def test_networks_that_do_not_fit_are_refused(block):
         for wrong in (getattr(block.networks, name)[..., :-1], getattr(block.networks, name) * np.inf):
             networks = block.networks._replace(**{name: np.ascontiguousarray(wrong)})
             with pytest.raises(ValueError, match=r"layer|entries|finite"):
-                type(block)(block.inputs, networks, block.reference, block.costs)
+                type(block)(block.inputs, block.steps, networks, block.reference, block.costs)

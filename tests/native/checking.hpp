@@ -22,6 +22,7 @@ void test_class_grow();         // test_class_grow.cpp
 void test_grow();               // test_grow.cpp
 void test_linear();             // test_linear.cpp
 void test_margins();            // test_margins.cpp
+void test_neighbours();         // test_neighbours.cpp
 void test_prune();              // test_prune.cpp
 void test_scene();              // test_scene.cpp
 void test_scene_descriptors();  // test_scene_descriptors.cpp

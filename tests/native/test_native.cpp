@@ -571,6 +571,7 @@ int main() {
   test_bandit();
   test_linear();
   test_margins();
+  test_neighbours();
   test_prune();
   test_scene();
   test_scene_descriptors();

@@ -8,9 +8,15 @@ from typing import Any
 import numpy as np
 
 
+def groups(block: Any) -> Any:
+    """(m,) the group of each input, steps included."""
+    own = block.costs.column_group[block.inputs.column]
+    return np.concatenate([own, own[block.steps.source]])
+
+
 def answers(block: Any, inputs: Any, owned: Any, fold: int) -> Any:
     """(n, K) what one network says of rows that own the same groups."""
-    nets, group = block.networks, block.costs.column_group[block.inputs.column]
+    nets, group = block.networks, groups(block)
     hidden = np.concatenate([inputs * owned[group], np.tile(owned, (len(inputs), 1))], axis=1)
     hidden = np.maximum(hidden @ nets.w1[fold] + nets.b1[fold], 0.0)
     hidden = np.maximum(hidden @ nets.w2[fold] + nets.b2[fold], 0.0)
@@ -22,7 +28,9 @@ def losses(block: Any, points: Any, owned: Any, floor: float = 0.05) -> Any:
     reference = block.reference
     out = np.empty(len(points))
     for i, point in enumerate(points):
-        said = answers(block, reference.rows[point][None].astype(float), owned, int(reference.fold[point]))[0]
+        said = answers(
+            block, block.steps.expanded(reference.rows[point][None]), owned, int(reference.fold[point])
+        )[0]
         if reference.labels is None:
             out[i] = ((said - reference.values[point]) ** 2).sum()
         else:
@@ -33,8 +41,10 @@ def losses(block: Any, points: Any, owned: Any, floor: float = 0.05) -> Any:
 
 def neighbours(block: Any, row: Any, owned: Any) -> Any:
     """Places of the nearest reference rows, increasing."""
-    group = block.costs.column_group[block.inputs.column]
-    apart = (block.reference.rows.astype(float) - row) ** 2 @ owned[group].astype(float)
+    measured = block.inputs.column.size
+    apart = (block.reference.rows.astype(float) - row[:measured]) ** 2 @ owned[
+        groups(block)[:measured]
+    ].astype(float)
     return np.sort(np.argsort(apart, kind="stable")[: block.n_neighbours])
 
 

@@ -15,7 +15,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from anytime.acquisition.inputs import Inputs
+from anytime.acquisition.inputs import Inputs, Steps
 from anytime.acquisition.masked_networks import Targets, train_networks
 from anytime.acquisition.mean_spending import spend_mean
 from anytime.acquisition.neighbour_block import NeighbourBlock, Reference
@@ -75,7 +75,7 @@ class _AcquisitionModel(ColumnModel):
         confidence: float | None = None,
         n_neighbours: int = 20,
         look_ahead: int = 12,
-        hidden_layer_sizes: tuple[int, int] = (64, 32),
+        hidden_layer_sizes: tuple[int, int] = (128, 64),
         folds: int = 4,
         class_weight: dict[Any, float] | str | None = None,
         categorical_features: Any = "from_dtype",
@@ -116,13 +116,13 @@ class _AcquisitionModel(ColumnModel):
         random, costs = check_random_state(self.random_state), self._bound_costs()
         targets, offset, unit = self._targets(y)
         inputs = _inputs_of(numbers, self.columns_.categories)
-        Z, group = (
-            inputs.matrix(numbers).astype(np.float32),
-            costs.column_group[inputs.column].astype(np.int32),
-        )
+        Z = inputs.matrix(numbers).astype(np.float32)
+        steps = Steps.of(Z, inputs)
+        group = costs.column_group[inputs.column]
+        group = np.concatenate([group, group[steps.source]]).astype(np.int32)
         fold = _folds(targets, min(self.folds, len(Z)), random)
         networks = train_networks(
-            *(Z, group, targets, fold, costs, hidden),
+            *(steps.expanded(Z), group, targets, fold, costs, hidden),
             clock=clock,
             seed=int(random.randint(2**31 - 1)),
             n_jobs=self.n_jobs,
@@ -138,7 +138,7 @@ class _AcquisitionModel(ColumnModel):
             None if targets.are_classes else (targets.values[kept] * unit + offset).astype(np.float32),
         )
         block = NeighbourBlock(
-            *(inputs, networks, reference, costs),
+            *(inputs, steps, networks, reference, costs),
             cost_penalty=self.cost_penalty,
             confidence=self.confidence,
             n_neighbours=self.n_neighbours,
@@ -146,7 +146,7 @@ class _AcquisitionModel(ColumnModel):
             n_threads=self._threads(),
         )
         nothing = np.zeros((1, costs.n_groups), dtype=bool)
-        base = block.native.scores(np.zeros((1, inputs.column.size), dtype=np.float32), nothing)[0]
+        base = block.native.scores(np.zeros((1, group.size), dtype=np.float32), nothing)[0]
         link = "softmax" if targets.are_classes else "identity"
         blocks = [block] if block.n_stages else []
         replaces = np.ones(sum(part.n_stages for part in blocks), dtype=bool)
@@ -254,7 +254,7 @@ class AcquisitionClassifier(ClassifierFace, _AcquisitionModel):
     look_ahead : int, default=12
         Number of the most promising groups whose pairs and triples are tried at the beginning, and wherever no single group
         clearly lowers the loss. 0: none are.
-    hidden_layer_sizes : (int, int), default=(64, 32)
+    hidden_layer_sizes : (int, int), default=(128, 64)
         Units of the two hidden layers.
     folds : int, default=4
         Networks, each trained without its own share of the rows.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from anytime.blocks import Array
 
 VALUE, MISSING, CATEGORY = 0, 1, 2  # what an input says of its column
 _FURTHEST = 8.0  # deviations from the mean beyond which a value counts as no further
+_MOST_STEPS, _MOST_INPUTS = 8, 1024  # of a column, and of all together
 
 
 class Inputs(NamedTuple):
@@ -74,3 +76,34 @@ class Inputs(NamedTuple):
         if not len(self.pairs):
             return np.ascontiguousarray(z)
         return np.concatenate([z, z[:, self.pairs[:, 0]] * z[:, self.pairs[:, 1]]], axis=1)
+
+
+class Steps(NamedTuple):
+    """More numbers made of inputs: how far a value has come from one quantile to the next, between -0.5 and 0.5.
+
+    With these a small network can treat a column as a tree does, where a value alone would be a straight line to it (piecewise
+    linear encoding: Gorishniy et al., *On embeddings for numerical features*, 2022).
+    """
+
+    source: NDArray[np.int32]  # (s,): the input that each is made of
+    low: NDArray[np.float32]  # (s,) each: between which values of it
+    high: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, Z: NDArray[np.float32], inputs: Inputs) -> Steps:
+        """Steps between quantiles of all values; fewer of each where there are many columns."""
+        n_steps = min(_MOST_STEPS, _MOST_INPUTS // max(inputs.column.size, 1) - 1)
+        made: list[tuple[int, float, float]] = []
+        for j in np.flatnonzero(inputs.kind == VALUE) if n_steps > 1 else ():
+            edges = np.unique(np.quantile(Z[:, j], np.linspace(0, 1, n_steps + 1)).astype(np.float32))
+            if edges.size > 2:
+                made += [(int(j), float(low), float(high)) for low, high in pairwise(edges)]
+        source, low, high = (np.array([step[part] for step in made]) for part in range(3))
+        return cls(source.astype(np.int32), low.astype(np.float32), high.astype(np.float32))
+
+    def expanded(self, Z: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(n, m + s) inputs, and what is made of them."""
+        if not self.source.size:
+            return np.ascontiguousarray(Z)
+        steps = np.clip((Z[:, self.source] - self.low) / (self.high - self.low), 0.0, 1.0) - np.float32(0.5)
+        return np.ascontiguousarray(np.concatenate([Z, steps], axis=1, dtype=np.float32))

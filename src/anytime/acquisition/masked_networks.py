@@ -24,11 +24,11 @@ Layers = list[Floats]  # weights and biases of the three layers, one after the o
 
 LAYERS = ("w1", "b1", "w2", "b2", "w3", "b3")
 _BATCH = 128
-_MOST_EPOCHS, _LEAST_EPOCHS, _ROWS_SEEN = (
-    400,
-    10,
-    1_000_000,
-)  # rows that pass by in training, all epochs together
+# rows that pass by in training, all epochs together, and epochs at least and at most
+_ROWS_SEEN, _EPOCHS = 1_500_000, (10, 400)
+# masks: budgets are this power of a share of everything, cheap groups come first by this power of their price, and this share of
+# the masks does not look at prices
+_THRIFT, _CHEAP_FIRST, _ANYHOW = 2.5, 0.7, 0.3
 _LEARNING_RATE, _DECAY = 2e-3, 1e-4
 _MOMENTS = 0.9, 0.999  # of Adam
 
@@ -97,9 +97,7 @@ def train_networks(
     def one(f: int) -> Layers:
         rows = np.flatnonzero(fold != f)
         time = Clock(None if np.isinf(allowed) else max(allowed, 1e-3), 0)
-        layers = _NetworkTraining(Z, group, costs.n_groups, targets, rows, closure, hidden, seed + f).run(
-            time
-        )
+        layers = _NetworkTraining(Z, group, costs.prices, targets, rows, closure, hidden, seed + f).run(time)
         clock.tell(f"network {f + 1} of {n_folds} is trained")
         return layers
 
@@ -123,7 +121,7 @@ class _NetworkTraining:
         self,
         Z: Floats,
         group: NDArray[np.int32],
-        n_groups: int,
+        prices: NDArray[np.int64],
         targets: Targets,
         rows: NDArray[np.intp],
         closure: NDArray[np.bool_] | None,
@@ -132,12 +130,14 @@ class _NetworkTraining:
     ) -> None:
         self.Z, self.group, self.targets, self.rows, self.closure = Z, group, targets, rows, closure
         self.random = np.random.default_rng(seed)
-        self.n_groups, self.hidden = n_groups, hidden
+        self.n_groups, self.hidden = prices.size, hidden
+        self.prices = prices / max(int(prices.sum()), 1)
 
     def run(self, clock: Clock) -> Layers:
         n, random = self.rows.size, self.random
         batch = min(_BATCH, n)
-        seen = min(_MOST_EPOCHS * n, max(_ROWS_SEEN, _LEAST_EPOCHS * n))
+        least, most = (epochs * n for epochs in _EPOCHS)
+        seen = min(most, max(_ROWS_SEEN, least))
         n_steps = max(seen // batch, 1)
         layers = self._started()
         first, second = ([np.zeros_like(part) for part in layers] for _ in range(2))
@@ -169,11 +169,15 @@ class _NetworkTraining:
         return layers
 
     def _masked(self, rows: NDArray[np.intp]) -> Floats:
-        """(n, m + G) inputs of rows, each with some groups hidden, and which are not: few of them as often as many."""
+        """(n, m + G) inputs of rows, each with some groups hidden, and which are not: as many as some budget buys."""
         random, n = self.random, rows.size
-        share = random.uniform(size=(n, 1))
-        share = np.where(random.uniform(size=(n, 1)) < 0.5, share * share, share)
-        mask = random.uniform(size=(n, self.n_groups)) < share
+        money = self.prices.sum() * random.uniform(size=(n, 1)) ** _THRIFT
+        rank = random.exponential(size=(n, self.n_groups)) * self.prices**_CHEAP_FIRST
+        order = np.argsort(rank, axis=1)
+        mask = np.empty((n, self.n_groups), dtype=bool)
+        np.put_along_axis(mask, order, np.cumsum(self.prices[order], axis=1) <= money, axis=1)
+        anyhow = random.uniform(size=(n, self.n_groups)) < random.uniform(size=(n, 1))
+        mask = np.where(random.uniform(size=(n, 1)) < _ANYHOW, anyhow, mask)
         if self.closure is not None:
             mask = mask @ self.closure
         return np.concatenate([self.Z[rows] * mask[:, self.group], mask], axis=1, dtype=np.float32)

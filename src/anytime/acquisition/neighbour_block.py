@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime._native import Neighbours
-from anytime.acquisition.inputs import Inputs
+from anytime.acquisition.inputs import Inputs, Steps
 from anytime.acquisition.masked_networks import LAYERS, MaskedNetworks
 from anytime.blocks import Block, Memory, State
 from anytime.costs import UNLIMITED, BoundCosts
@@ -49,6 +49,7 @@ class NeighbourBlock(Block):
     def __init__(
         self,
         inputs: Inputs,
+        steps: Steps,
         networks: MaskedNetworks,
         reference: Reference,
         costs: BoundCosts,
@@ -60,7 +61,8 @@ class NeighbourBlock(Block):
         n_stages: int | None = None,  # None: one per group that has inputs
         n_threads: int = 1,
     ) -> None:
-        self.inputs, self.networks, self.reference, self.costs = inputs, networks, reference, costs
+        self.inputs, self.steps, self.networks, self.reference = inputs, steps, networks, reference
+        self.costs = costs
         self.cost_penalty, self.confidence = float(cost_penalty), confidence
         self.n_neighbours, self.look_ahead, self.n_threads = int(n_neighbours), int(look_ahead), n_threads
         if not 0 <= self.cost_penalty < np.inf or (confidence is not None and not 0 <= confidence <= 1):
@@ -70,10 +72,18 @@ class NeighbourBlock(Block):
             and not 0 <= inputs.column.min() <= inputs.column.max() < costs.column_group.size
         ):
             raise ValueError("an input is of a column that does not exist")
-        group = self._input_group = costs.column_group[inputs.column].astype(np.int32)
+        if steps.source.size and not 0 <= steps.source.min() <= steps.source.max() < inputs.column.size:
+            raise ValueError("a step is of an input that does not exist")
+        if not (
+            np.isfinite(steps.low).all() and np.isfinite(steps.high).all() and (steps.high > steps.low).all()
+        ):
+            raise ValueError("steps go from a number to a larger one")
+        own = costs.column_group[inputs.column].astype(np.int32)
+        group = self._input_group = np.concatenate([own, own[steps.source]])
+        self._points = steps.expanded(reference.rows)
         self.native = Neighbours(
             costs.table,
-            *(reference.rows, group, reference.fold, reference.labels, reference.values),
+            *(self._points, group, inputs.column.size, reference.fold, reference.labels, reference.values),
             *networks,
             n_neighbours=self.n_neighbours,
             floor=_FLOOR,
@@ -87,7 +97,7 @@ class NeighbourBlock(Block):
 
     def __reduce__(self) -> tuple[Any, ...]:
         settings = {name: getattr(self, name) for name in (*_SETTINGS, "n_stages", "n_threads")}
-        return _rebuilt, ((self.inputs, self.networks, self.reference, self.costs), settings)
+        return _rebuilt, ((self.inputs, self.steps, self.networks, self.reference, self.costs), settings)
 
     # ------------------------------------------------------------------ what rows have
 
@@ -139,7 +149,7 @@ class NeighbourBlock(Block):
 
     def matrix(self, X: Array) -> NDArray[np.float32]:
         """(n, m) inputs of rows."""
-        return self.inputs.matrix(X).astype(np.float32)
+        return self.steps.expanded(self.inputs.matrix(X).astype(np.float32))
 
     # ------------------------------------------------------------------ a stage
 
@@ -185,7 +195,7 @@ class NeighbourBlock(Block):
         changes = np.full(self.costs.n_groups, np.nan)
         for g in self.candidates[~owned[self.candidates]]:
             added = self.required[g] & ~owned
-            imagined = np.where(added[self._input_group], self.reference.rows[near], inputs)
+            imagined = np.where(added[self._input_group], self._points[near], inputs)
             said = self.native.scores(imagined, np.repeat(own | added, near.size, axis=0))
             if self.reference.labels is None:
                 changes[g] = np.abs(said - now).mean()
@@ -230,15 +240,15 @@ class NeighbourBlock(Block):
     def head(self, n_stages: int) -> NeighbourBlock:
         """The first ``n_stages`` purchases."""
         settings = {name: getattr(self, name) for name in (*_SETTINGS, "n_threads")}
-        return type(self)(
-            self.inputs, self.networks, self.reference, self.costs, **settings, n_stages=n_stages
-        )
+        given = (self.inputs, self.steps, self.networks, self.reference, self.costs)
+        return type(self)(*given, **settings, n_stages=n_stages)
 
     def state(self) -> State:
         """Settings, inputs, networks and reference rows."""
         arrays: dict[str, NDArray[Any]] = {
             "columns": self.inputs.column,
             **{name: getattr(self.inputs, name) for name in ("kind", "centre", "scale")},
+            **self.steps._asdict(),
             **self.networks._asdict(),
             **{name: part for name, part in self.reference._asdict().items() if part is not None},
         }
@@ -255,9 +265,12 @@ class NeighbourBlock(Block):
         if not (np.isfinite(centre).all() and np.isfinite(scale).all() and (scale > 0).all()):
             raise ValueError("inputs need finite centres and positive scales")
         inputs = Inputs(column, kind, centre, scale, np.empty((0, 2), dtype=np.int32))
+        if not arrays["source"].size == arrays["low"].size == arrays["high"].size:
+            raise ValueError("the steps of purchases by neighbours do not fit together")
+        steps = Steps(arrays["source"], arrays["low"], arrays["high"])
         networks = MaskedNetworks(*(arrays[name] for name in LAYERS))
         reference = Reference(arrays["rows"], arrays["fold"], arrays.get("labels"), arrays.get("values"))
-        return cls(inputs, networks, reference, costs, **description)
+        return cls(inputs, steps, networks, reference, costs, **description)
 
 
 def _rebuilt(given: tuple[Any, ...], settings: dict[str, Any]) -> NeighbourBlock:

@@ -58,7 +58,7 @@ def _arrays(**names: str) -> dict[str, tuple[str, int]]:
 
 
 _ARRAYS = {  # of each kind of block
-    "small nets": _arrays(f8x3="hidden readout", i4x2="places"),
+    "small nets": _arrays(f8x3="hidden readout"),
     "stream": _arrays(f8x1="steps start offset centres scales", f8x2="box"),
     "linear": _arrays(i4x1="columns", f8x2="coefficients intercepts", i8x1="ends", f8x1="centres"),
     "linear tree": _arrays(f8x3="weights", f8x2="intercepts routes", f8x1="thresholds centres"),
@@ -67,8 +67,9 @@ _ARRAYS = {  # of each kind of block
         f8x2="reference", b1x1="positive", f8x1="slopes centres thresholds values", i8x1="start"
     ),
     "neighbours": _arrays(
-        i4x1="columns kind fold labels",
+        i4x1="columns kind source fold labels",
         f8x1="centre scale",
+        f4x1="low high",
         f4x3="w1 w2 w3",
         f4x2="b1 b2 b3 rows values",
     ),
@@ -104,7 +105,6 @@ _MET_LATER = (
 )
 _MOST_BLENDED = 100
 _OPTIONAL = {
-    "small nets": ("places",),
     "stream": ("centres", "scales", "box"),
     "linear": ("ends", "intercepts", "centres"),
     "margins": ("slopes", "centres", "start", "thresholds", "values"),
@@ -397,10 +397,8 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCos
     elif kind == "small nets":
         from anytime.streaming.banks.nets import NetBlock
 
-        if "places" not in own and own["hidden"].shape[2] != n_features + 1:
+        if own["hidden"].shape[2] != n_features + 1:
             bad(f"array '{prefix}.hidden'", f"reads {own['hidden'].shape[2] - 1} columns, not {n_features}")
-        if "places" in own and not ((own["places"] >= -1) & (own["places"] < n_features)).all():
-            bad(f"array '{prefix}.places'", f"has a column beyond the {n_features} that there are")
         block = NetBlock.from_state({"activation": fields.text("activation")}, own)
     elif kind == "stream":
         block = _read_stream(fields, own, prefix, arrays, costs, most_width)
