@@ -39,13 +39,14 @@ from numpy.typing import NDArray
 
 import anytime as at
 from _forest_curves import kept, spread
-from anytime.streaming.banks import SmallConvNet, SmallNet, StreamLearner
+from anytime.streaming.banks import SmallNet, StreamLearner
 from anytime.streaming.boosted_bank import BoostedBank
 from anytime.streaming.losses import StreamLoss, loss_named
 from anytime.streaming.partial_sums import averaged
 from anytime.streaming.projections import Box
 from anytime_research import datasets as research_datasets
 from anytime_research.streaming.baselines import BlockBoosting, break_even_rows, one_learner, streaming_units
+from anytime_research.streaming.convolutions import SmallConvNet
 from anytime_research.streaming.counterexample import Uneven, axis_run, leaders_run
 from anytime_research.streaming.refitted_trees import FtrlTree
 from anytime_research.streaming.regret import StreamRegret, deep_tree

@@ -12,7 +12,7 @@ from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier
 import anytime as at
 from anytime.boosting.learners import LinearLearner, TreeLearner
 from anytime.linear.classifier_tree import SubmodularTreeClassifier
-from anytime.streaming import SmallConvNet, StreamAlgorithm
+from anytime.streaming import StreamAlgorithm
 
 Fitted = tuple[Any, np.ndarray]
 
@@ -136,7 +136,6 @@ FAMILIES: dict[str, Callable[[], Fitted]] = {
     "pursuit_classes": lambda: _wine(at.GroupPursuitClassifier()),
     "cascade": lambda: _fitted(at.CascadeClassifier(costs=_costs(), random_state=0)),
     "stream_of_nets": lambda: _stream("small_net"),
-    "stream_of_images": lambda: _stream(SmallConvNet(shape=(5, 6), channels=2, size=3), missing=0.1),
     "stream_averaged": lambda: _stream("stump", algorithm=StreamAlgorithm(averaging="all")),
     "linear_tree": lambda: _fitted(SubmodularTreeClassifier(costs=_costs(), node_budget=25), missing=0.1),
 }  # fmt: skip
@@ -154,7 +153,7 @@ IN_C = (
     ),
     *("lightgbm", "xgboost_missing_number", "pursuit", "pursuit_classes", "cascade"),
 )
-NOT_IN_C = ("stream_of_nets", "stream_of_images", "stream_averaged", "linear_tree")
+NOT_IN_C = ("stream_of_nets", "stream_averaged", "linear_tree")
 
 
 def _diabetes_import() -> Fitted:

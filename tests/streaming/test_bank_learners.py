@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from anytime.streaming.banks import HoeffdingTree, OnlineLinear, OnlineRidge, SmallConvNet, SmallNet
-from tests.reference.streaming import ConvNet, Net, Ridge, Trees
+from anytime.streaming.banks import HoeffdingTree, OnlineLinear, OnlineRidge, SmallNet
+from tests.reference.streaming import Net, Ridge, Trees
 
 
 def stream(n, d, m, n_estimators, *, missing=0.0, seed=0):
@@ -176,36 +176,6 @@ def test_gradient_steps_are_those_written_out(learner, size):
             one.learn(x, own, w)
     expected = [[one.predict(x) for x in X] for one in plain]
     np.testing.assert_allclose(bank.predict(X), expected, rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("size", [1, 10])
-def test_convolutions_are_those_written_out(size):
-    """To 1e-9 after 60 rows: windows of 3 x 3 at every second pixel of an image of 5 x 4, which has 3 x 2 places."""
-    X, q, weight = stream(60, 20, 2, 3, missing=0.05)
-    learner = SmallConvNet(shape=(5, 4), channels=2, size=3, stride=2, learning_rate=0.01)
-    bank = learner.make(3, 20, 2, 7)
-    block, frame = bank.block(), ((1, 1), (0, 1))
-    plain = [
-        ConvNet((5, 4), 3, 2, frame, block.hidden[i], block.readout[i], "sigmoid", "adam", 0.01)
-        for i in range(3)
-    ]
-    assert block.readout.shape == (3, 2, 2 * 3 * 2 + 1)
-    for x, target, w in in_rounds(X, q, weight, size):
-        bank.update(x, target, w)
-        for one, own in zip(plain, target, strict=True):
-            one.learn(x, own, w)
-    expected = [[one.predict(x) for x in X] for one in plain]
-    np.testing.assert_allclose(bank.predict(X), expected, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(bank.block().outputs(2, X), expected[2], rtol=0, atol=1e-9)
-
-
-def test_w6_of_mnist_has_14_x_14_places_and_5_channels():
-    """A.3, W6: one 5 x 5 convolution of stride 2, "same" padding, 5 channels, sigmoid, a linear read-out to 10 outputs."""
-    bank = SmallConvNet().make(1, 784, 10)
-    assert bank.block().hidden.shape == (1, 5, 25 + 1)
-    assert bank.block().readout.shape == (1, 10, 14 * 14 * 5 + 1)
-    with pytest.raises(ValueError, match="28 pixels, but there are 30 columns: give shape"):
-        SmallConvNet(shape=(4, 7)).make(1, 30, 1)
 
 
 def test_random_directions_stay():

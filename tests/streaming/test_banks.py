@@ -10,7 +10,6 @@ from anytime.streaming.banks import (
     OnlineLinear,
     OnlineRidge,
     OwnLearner,
-    SmallConvNet,
     SmallNet,
     Stump,
     bank_from_state,
@@ -28,7 +27,6 @@ KINDS = {
     "random": OnlineLinear(learning_rate=0.1, method="adam", features="random", n_components=6),
     "small_net": SmallNet(hidden=3, learning_rate=0.01),
     "leaky": SmallNet(hidden=3, activation="leaky_relu", learning_rate=0.01),
-    "small_conv_net": SmallConvNet(channels=2, size=2, stride=1, learning_rate=0.01),
 }
 each_kind = pytest.mark.parametrize("learner", KINDS.values(), ids=KINDS)
 

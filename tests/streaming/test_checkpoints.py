@@ -17,7 +17,6 @@ from anytime.streaming import (
     Box,
     Drift,
     HoeffdingTree,
-    SmallConvNet,
     SmallNet,
     StreamAlgorithm,
     StreamingBoostClassifier,
@@ -55,7 +54,6 @@ SETTINGS = [
         "class_weight": {"low": 2.0},
     },
     {"learner": SmallNet(hidden=3, activation="leaky_relu")},
-    {"learner": SmallConvNet(shape=(1, 5), channels=2, size=3)},
     {"learner": "ridge", "algorithm": StreamAlgorithm(hypotheses="params")},
     {"learner": "ridge", "drift": Drift("windows", action="restart", size=30, delta=0.5)},
 ]

@@ -1,5 +1,7 @@
 """Trees by follow the regularised leader (streaming_boosting A.3, W3)."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -51,12 +53,16 @@ def test_they_can_begin_anew():
     assert model.n_alarms >= 1
 
 
-def test_an_estimator_takes_them_as_objects(tmp_path):
+def test_an_estimator_takes_them_as_objects():
     X = np.random.default_rng(0).normal(size=(600, 3))
     y = X[:, 0] + np.abs(X[:, 1])
     model = at.StreamingBoostRegressor(n_estimators=10, learner=FtrlTree(), random_state=0)
     said = model.predict_then_fit(X, y)
     assert np.mean((said[300:] - y[300:]) ** 2) < 0.7 * y.var()
+    again = pickle.loads(pickle.dumps(model))
+    for one in (model, again):
+        one.partial_fit(X, y)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
 def test_refitted_trees_are_grown_when_the_rows_have_grown_by_a_factor():

@@ -46,9 +46,6 @@ def _linear(graph: Graph, X: str, block: LinearBlock, stage: int) -> str:
 def _net(graph: Graph, X: str, block: NetBlock, stage: int) -> str:
     hidden, readout = block.hidden[stage], block.readout[stage]
     seen = graph.or_zero(X)
-    if block.places is not None:  # (n, p, w); what lies beyond an image is 0
-        beyond = graph.add("Concat", zero_per_row(graph, X), seen, axis=1)
-        seen = graph.columns(beyond, block.places + 1)
     sums = graph.add("MatMul", seen, graph.constant(hidden[:, :-1].T))
     sums = graph.add("Add", sums, graph.constant(hidden[:, -1]))
     if block.activation == "sigmoid":
@@ -58,9 +55,6 @@ def _net(graph: Graph, X: str, block: NetBlock, stage: int) -> str:
     else:
         positive = graph.add("Greater", sums, graph.constant(0.0))
         units = graph.add("Where", positive, sums, graph.add("Mul", sums, graph.constant(0.01)))
-    if block.places is not None:  # places of each unit next to each other
-        units = graph.add("Transpose", units, perm=[0, 2, 1])
-        units = graph.add("Reshape", units, graph.whole(0, readout.shape[1] - 1))
     read = graph.add("MatMul", units, graph.constant(readout[:, :-1].T))
     return graph.add("Add", read, graph.constant(readout[:, -1]))
 

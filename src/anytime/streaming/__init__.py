@@ -6,7 +6,6 @@ from anytime.streaming.banks import (
     OnlineLinear,
     OnlineRidge,
     OwnLearner,
-    SmallConvNet,
     SmallNet,
     Stump,
 )
@@ -23,7 +22,6 @@ __all__ = [
     "OnlineLinear",
     "OnlineRidge",
     "OwnLearner",
-    "SmallConvNet",
     "SmallNet",
     "StreamAlgorithm",
     "StreamProgress",

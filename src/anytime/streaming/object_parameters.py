@@ -11,7 +11,6 @@ from anytime.streaming.banks import (
     HoeffdingTree,
     OnlineLinear,
     OnlineRidge,
-    SmallConvNet,
     SmallNet,
     Stump,
 )
@@ -20,7 +19,7 @@ from anytime.streaming.losses import STREAM_LOSSES
 from anytime.streaming.projections import Ball, Box
 
 _OBJECTS: tuple[type[Any], ...] = (
-    *(HoeffdingTree, OnlineLinear, OnlineRidge, SmallConvNet, SmallNet, Stump),
+    *(HoeffdingTree, OnlineLinear, OnlineRidge, SmallNet, Stump),
     *STREAM_LOSSES.values(),
     *(Ball, Box, Drift, StreamAlgorithm),
 )

@@ -8,7 +8,6 @@ from typing import Any
 from numpy.typing import NDArray
 
 from anytime.streaming.banks.bank import Bank, Hypotheses, StreamLearner
-from anytime.streaming.banks.images import SmallConvNet
 from anytime.streaming.banks.linear import OnlineLinear, OnlineRidge
 from anytime.streaming.banks.native import NativeBank, RoundRules
 from anytime.streaming.banks.nets import NetBlock, SmallNet
@@ -25,7 +24,6 @@ __all__ = [
     "OnlineRidge",
     "OwnLearner",
     "RoundRules",
-    "SmallConvNet",
     "SmallNet",
     "StreamLearner",
     "Stump",
@@ -34,8 +32,7 @@ __all__ = [
 ]
 
 _NAMED: dict[str, type[StreamLearner]] = {
-    learner.kind: learner
-    for learner in (HoeffdingTree, Stump, OnlineRidge, OnlineLinear, SmallNet, SmallConvNet)
+    learner.kind: learner for learner in (HoeffdingTree, Stump, OnlineRidge, OnlineLinear, SmallNet)
 }
 
 
@@ -57,8 +54,8 @@ def learner_named(learner: str | StreamLearner) -> StreamLearner:
 def bank_from_state(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Bank:
     """The bank whose ``state`` this is, of whatever kind."""
     kind = description["kind"]
-    if kind not in _NAMED:
+    if kind not in StreamLearner.known:
         raise ValueError(f"there is no bank of {kind!r}; there are {', '.join(_NAMED)}")
-    learner = _NAMED[kind](**description["learner"])
+    learner = StreamLearner.known[kind](**description["learner"])
     bank: Bank = learner.bank_type().from_state(learner, description, arrays)
     return bank

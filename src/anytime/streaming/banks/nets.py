@@ -17,8 +17,6 @@ from anytime.streaming.banks.native import NativeBank
 
 Activation = Literal["sigmoid", "leaky_relu", "cosine"]
 
-_ROWS_OF_IMAGES = 64  # that are read at a time: a window of 25 columns makes 25 of each
-
 
 @dataclass(frozen=True)
 class SmallNet(StreamLearner):
@@ -56,16 +54,9 @@ class NetBank(NativeBank):
         super().__init__(learner, *sizes)
         self._make(learner.activation, learner.hidden, "adam", learner.learning_rate)
 
-    def _make(
-        self,
-        activation: Activation,
-        hidden: int,
-        method: str,
-        step: float,
-        places: NDArray[np.int32] | None = None,
-    ) -> None:
+    def _make(self, activation: Activation, hidden: int, method: str, step: float) -> None:
         self.activation: Activation = activation
-        self.hidden, self.places = hidden, places
+        self.hidden = hidden
         self.native = _native.StreamNets(
             n_features=self.n_features,
             n_outputs=self.n_outputs,
@@ -73,7 +64,6 @@ class NetBank(NativeBank):
             hidden=hidden,
             method=method,
             step=step,
-            places=places,
         )
         self.native.append(self._first(0, self.n_estimators))
 
@@ -86,14 +76,9 @@ class NetBank(NativeBank):
         """Let the marked nets say nothing again, with the hidden weights that they began with."""
         self.native.restart(learners, self._first(0, self.n_estimators))
 
-    @property
-    def _window(self) -> int:
-        """Columns that a hidden unit sees at a time."""
-        return self.n_features if self.places is None else int(self.places.shape[1])
-
     def _first(self, first: int, n: int) -> Array:
         """(n, size) Parameters that learners ``first``, ... begin with."""
-        d = self._window
+        d = self.n_features
         parameters = np.zeros((n, self.native.size))
         for i in range(n):
             rng = np.random.default_rng([self.random_state, first + i])
@@ -111,12 +96,11 @@ class NetBank(NativeBank):
 
     def _block(self, parameters: Array) -> NetBlock:
         table = parameters.reshape(self.n_estimators, -1)
-        n_hidden = self.hidden * (self._window + 1)
+        n_hidden = self.hidden * (self.n_features + 1)
         return NetBlock(
-            table[:, :n_hidden].reshape(self.n_estimators, self.hidden, self._window + 1),
+            table[:, :n_hidden].reshape(self.n_estimators, self.hidden, self.n_features + 1),
             table[:, n_hidden:].reshape(self.n_estimators, self.n_outputs, -1),
             self.activation,
-            self.places,
         )
 
 
@@ -128,39 +112,29 @@ class NetBlock(Block):
     Parameters
     ----------
     hidden : (S, h, w + 1) float
-    readout : (S, width, h p + 1) float
+    readout : (S, width, h + 1) float
     activation : {"sigmoid", "leaky_relu", "cosine"}
-    places : (p, w) int, default=None
-        Columns that every hidden unit sees at each of p places, -1: none, and 0 is seen. Its outputs at all places stand next
-        to each other. None: one place, where all columns are seen.
     """
 
     kind = "small nets"
 
-    def __init__(
-        self, hidden: Array, readout: Array, activation: Activation, places: NDArray[np.int32] | None = None
-    ) -> None:
+    def __init__(self, hidden: Array, readout: Array, activation: Activation) -> None:
         self.hidden = np.array(hidden, dtype=np.float64)
         self.readout = np.array(readout, dtype=np.float64)
         self.activation: Activation = activation
-        self.places = None if places is None else np.array(places, dtype=np.int32)
         if self.hidden.ndim != 3 or self.readout.ndim != 3 or len(self.hidden) != len(self.readout):
             raise ValueError("hidden and readout must have three dimensions, the first of them stages")
-        window = self.hidden.shape[2] - 1
-        if self.places is not None and (self.places.ndim != 2 or self.places.shape[1] != window):
-            raise ValueError(f"places of shape {self.places.shape}, but hidden units see {window} columns")
-        n_places = 1 if self.places is None else len(self.places)
-        if self.readout.shape[2] != self.hidden.shape[1] * n_places + 1:
-            raise ValueError(
-                f"{self.hidden.shape[1]} hidden units at {n_places} places, but readouts of {self.readout.shape[2] - 1}"
-            )
+        self._check_readout(self.hidden.shape[1])
         if activation not in ("sigmoid", "leaky_relu", "cosine"):
             raise ValueError(f"there is no activation {activation!r} of small nets")
         if not (np.isfinite(self.hidden).all() and np.isfinite(self.readout).all()):
             raise ValueError("weights must be finite")
         self.n_stages, self.width = self.readout.shape[:2]
-        seen = np.arange(window) if self.places is None else np.unique(self.places[self.places >= 0])
-        self._columns = seen.astype(np.int32)
+        self._columns = np.arange(self.hidden.shape[2] - 1, dtype=np.int32)
+
+    def _check_readout(self, n_units: int) -> None:
+        if self.readout.shape[2] != n_units + 1:
+            raise ValueError(f"{n_units} hidden units, but readouts of {self.readout.shape[2] - 1}")
 
     def columns(self, stage: int) -> NDArray[np.int32]:
         """All columns."""
@@ -168,16 +142,7 @@ class NetBlock(Block):
 
     def outputs(self, stage: int, X: Array) -> Array:
         """(n, width) What the net says of rows."""
-        if self.places is None:
-            return self._read_out(stage, self._units(stage, X))
-        out, none = np.empty((len(X), self.width)), X.shape[1]
-        at_places = np.where(self.places < 0, none, self.places)
-        for rows in (slice(at, at + _ROWS_OF_IMAGES) for at in range(0, len(X), _ROWS_OF_IMAGES)):
-            seen = np.pad(X[rows], ((0, 0), (0, 1)))[:, at_places]  # (n, p, w)
-            units = self._units(stage, np.ascontiguousarray(seen.reshape(-1, at_places.shape[1])))
-            units = units.reshape(len(seen), len(at_places), -1).transpose(0, 2, 1)
-            out[rows] = self._read_out(stage, np.ascontiguousarray(units.reshape(len(seen), -1)))
-        return out
+        return self._read_out(stage, self._units(stage, X))
 
     def _units(self, stage: int, seen: Array) -> Array:
         """(n, h) hidden units, by what they see."""
@@ -204,16 +169,13 @@ class NetBlock(Block):
         return self._with(self.readout * by)
 
     def _with(self, readout: Array) -> NetBlock:
-        return NetBlock(self.hidden[: len(readout)], readout, self.activation, self.places)
+        return NetBlock(self.hidden[: len(readout)], readout, self.activation)
 
     def state(self) -> State:
         """What a file keeps."""
-        arrays: dict[str, NDArray[Any]] = {"hidden": self.hidden, "readout": self.readout}
-        return {"activation": self.activation}, arrays if self.places is None else arrays | {
-            "places": self.places
-        }
+        return {"activation": self.activation}, {"hidden": self.hidden, "readout": self.readout}
 
     @classmethod
     def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NetBlock:
         """Read what ``state`` gave."""
-        return cls(arrays["hidden"], arrays["readout"], description["activation"], arrays.get("places"))
+        return cls(arrays["hidden"], arrays["readout"], description["activation"])
