@@ -45,6 +45,11 @@ PARAMETERS: dict[str, Parameter] = {
         "The most that any row may pay in a prediction that names no bound. None: no limit.",
         [Interval(Real, 0, np.inf, closed="both"), None],
     ),
+    "budgets": Parameter(
+        "Known budgets to plan for, in the unit of ``costs``. None: up to 24, spaced evenly on the logarithm of cost.",
+        ["array-like", None],
+        kind="array-like of float",
+    ),
     "mean_budget": Parameter(
         "What rows may pay on average in a prediction that names no bound. None: no limit.",
         [Interval(Real, 0, np.inf, closed="both"), None],

@@ -49,7 +49,7 @@ def additive(values):
 def test_the_branches_of_the_golden_example_beat_its_chain():
     sets, values, order = golden()
     chain = [frozenset([A]), frozenset([A, C]), frozenset([A, B, C])]
-    found = branch_sets(sets, order, chain, additive(values), values, 24)
+    found = branch_sets(sets, order, chain, additive(values), values, budgets(sets, order, 24))
     assert found == [frozenset([B]), frozenset([A, B]), frozenset([B, C])]
 
 
@@ -68,7 +68,7 @@ def test_quality_does_not_fall_with_the_budget_and_no_set_costs_more_than_its_bu
     order = sorted(range(7), key=lambda g: -values[g] / prices[g])
     chain = [sets.closed(order[: k + 1]) for k in range(7)]
     loss = additive(values)
-    found = branch_sets(sets, order, chain, loss, values, 24)
+    found = branch_sets(sets, order, chain, loss, values, budgets(sets, order, 24))
     assert sorted(found, key=sets.price) == found
     assert (np.diff([loss(groups)[0] for groups in found]) < 0).all()
     worth = []
@@ -119,3 +119,21 @@ def test_speedboost_answers_known_budgets_by_branches_and_interrupts_by_its_chai
     np.testing.assert_array_equal(model.predict(X), model.predict(X, budget=15))
     chosen_branches = {int(plan.choice(int(t)).branch) for t in plan.choices[0]}
     assert set(range(len(plan.branches))) <= chosen_branches
+
+
+def test_budgets_that_are_named_are_planned_for():
+    """At 8 the dear group is the best; the chain has the cheap ones, and no branch is made for other budgets."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(1500, 4))
+    y = 1.0 * X[:, 0] + 1.2 * X[:, 1] + 3.0 * X[:, 2] + 0.8 * X[:, 3]
+    model = at.SpeedBoostRegressor(costs=[1.0, 2.0, 8.0, 4.0], n_estimators=60, budgets=[8.0], random_state=0)
+    assert model.fit(X, y).answer(X[:5], budget=8).groups == ["x2"]
+    assert [branch.order for branch in model.plan_.branches] == [["x2"]]
+    assert not model.set_params(budgets=[]).fit(X, y).plan_.branches
+
+
+@pytest.mark.parametrize("wrong", [[-1.0], [[1.0, 2.0]], [np.nan]])
+def test_budgets_that_cannot_be_are_refused(wrong):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.raises(ValueError, match="budgets are a list of numbers"):
+        at.SpeedBoostRegressor(budgets=wrong).fit(X, X[:, 0])

@@ -34,7 +34,7 @@ class _Auto(BoostedModel):
     loss = "auto"
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kinds": [StrOptions({"all"}), list, tuple],
-        **shared("costs", "class_weight", "max_stages", "categorical_features", "time_budget"),
+        **shared("costs", "class_weight", "max_stages", "budgets", "categorical_features", "time_budget"),
         **shared("budget", "meter", "random_state", "n_jobs", "verbose"),
     }
 
@@ -45,6 +45,7 @@ class _Auto(BoostedModel):
         class_weight: Any = None,
         kinds: Any = "all",
         max_stages: int = 24,
+        budgets: Any = None,
         categorical_features: Any = "from_dtype",
         time_budget: float | None = None,
         budget: float | None = None,
@@ -83,6 +84,7 @@ class _Auto(BoostedModel):
             learning_rate=_RATE,
             n_estimators=_ROUNDS,
             max_stages=self.max_stages,
+            budgets=self.budgets,
             time_budget=self.time_budget,
             n_jobs=self.n_jobs,
         )
@@ -143,6 +145,8 @@ class AutoClassifier(ClassifierFace, _Auto):
         What is tried besides boosted trees. "products" are linear models of up to 20 columns, their squares and their products.
     max_stages : int, default=24
         The most stages that the plan may have. With more purchases than that, stages are spaced evenly on the logarithm of cost.
+    budgets : array-like of float, default=None
+        Known budgets to plan for, in the unit of ``costs``. None: up to 24, spaced evenly on the logarithm of cost.
     categorical_features : "from_dtype", list of columns or None, default="from_dtype"
         Columns that hold categories. "from_dtype": those of a table that are no numbers. In an array, name those, which hold
         whole numbers from 0 on.
@@ -189,7 +193,7 @@ class AutoRegressor(RegressorFace, _Auto):
 
     Parameters
     ----------
-    costs, kinds, max_stages, categorical_features, time_budget, budget, meter, random_state, n_jobs, verbose
+    costs, kinds, max_stages, budgets, categorical_features, time_budget, budget, meter, random_state, n_jobs, verbose
         As in :class:`AutoClassifier`.
 
     Attributes

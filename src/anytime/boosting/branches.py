@@ -162,7 +162,7 @@ def branch_sets(
     chain: Sequence[Groups],
     losses: Callable[[Groups], Array],  # (P,) held-out losses of a set, NaN where unknown
     promise: Array,
-    most: int,
+    planned: Sequence[int],  # budgets, in ticks, increasing
 ) -> list[Groups]:
     """Sets beside the chain that answer some known budget better, increasing in price and in quality."""
     taken: list[Groups] = []
@@ -170,7 +170,7 @@ def branch_sets(
     def mean(groups: Groups) -> float:
         return float(losses(groups).mean())
 
-    for budget in budgets(sets, order, most):
+    for budget in planned:
         affordable = [groups for groups in chain if sets.price(groups) <= budget]
         answering = max(affordable, key=sets.price, default=frozenset[int]())
         if np.isnan(mean(answering)):

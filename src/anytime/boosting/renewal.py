@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.boosting.boosted import Training
-from anytime.boosting.branches import branch_sets
+from anytime.boosting.branches import branch_sets, budgets
 from anytime.boosting.foretelling import Foretelling
 from anytime.boosting.probes import Probes, by_group
 from anytime.boosting.purchasing import Purchasing
@@ -102,6 +102,8 @@ class Renewal:
         Of the models that stay.
     known : sequence of Renewed, default=()
         Models to go on from: they are kept, and boosted further where they have fewer rounds than ``booster`` allows.
+    planned : (b,) or None, default=None
+        Known budgets to look for sets for; None: some, spaced evenly on the logarithm.
 
     Attributes
     ----------
@@ -111,8 +113,14 @@ class Renewal:
         Whether the search for the order, or a model, ended because time was up.
     """
 
-    def __init__(self, training: Training, booster: Booster, known: Sequence[Renewed] = ()) -> None:
-        self.training, self.known = training, list(known)
+    def __init__(
+        self,
+        training: Training,
+        booster: Booster,
+        known: Sequence[Renewed] = (),
+        planned: Array | None = None,
+    ) -> None:
+        self.training, self.known, self.planned = training, list(known), planned
         n_outputs = training.base.size
         self.booster = replace(booster, shared=n_outputs > 1, row_share=_BAGGED)
         self.sets = GroupSets(training.costs)
@@ -210,13 +218,17 @@ class Renewal:
         taken = [new[at] for at in _halving(len(new))][: max_stages - len(known)]
         chain = sorted({*known, *taken}, key=len)
         self._branch_sets = branch_sets(
-            self.sets, order, chain, self.probes.parts, self._promise, self._n_branches(max_stages)
+            self.sets, order, chain, self.probes.parts, self._promise, self._budgets(order, max_stages)
         )
         return chain
 
-    def _n_branches(self, max_stages: int) -> int:
-        """Budgets to plan for: fewer where rows are too few to tell many sets apart."""
-        return min(_BRANCHES, max_stages, max(len(self.training.table) // 20, 8))
+    def _budgets(self, order: Sequence[int], max_stages: int) -> list[int]:
+        """Ticks to plan for: those that were asked for, or some, fewer where rows are too few to tell many sets apart."""
+        if self.planned is None:
+            most = min(_BRANCHES, max_stages, max(len(self.training.table) // 20, 8))
+            return budgets(self.sets, order, most)
+        ticks = self.training.costs.costs.budgets_ticks(np.asarray(self.planned, dtype=np.float64))
+        return sorted({int(t) for t in ticks if t < self.sets.price(self.sets.everything)})
 
     @property
     def has_searched(self) -> bool:

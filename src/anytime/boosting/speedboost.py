@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anytime.boosting.boosted import BoostedModel, BoostedRanker, Training, trees_of
 from anytime.boosting.renewal import Booster, Renewal, Renewed
@@ -28,7 +29,7 @@ class _SpeedBoost(BoostedModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BoostedModel._parameter_constraints,
-        **shared("n_estimators", "max_stages", "n_iter_no_change", "warm_start"),
+        **shared("n_estimators", "max_stages", "budgets", "n_iter_no_change", "warm_start"),
     }
 
     def __init__(
@@ -43,6 +44,7 @@ class _SpeedBoost(BoostedModel):
         min_samples_leaf: int = 20,
         l2_regularization: float = 1.0,
         max_stages: int = 24,
+        budgets: Any = None,
         n_iter_no_change: int = 20,
         categorical_features: Any = "from_dtype",
         evaluation_cost: float = 0.0,
@@ -65,7 +67,7 @@ class _SpeedBoost(BoostedModel):
         )
         booster = Booster(grower, self.learning_rate, self.n_estimators, self.n_iter_no_change)
         known = self._known_models(training) if training.earlier is not None else []
-        renewal = Renewal(training, booster, known)
+        renewal = Renewal(training, booster, known, checked_budgets(self.budgets))
         found: dict[frozenset[int], Renewed] = {}
         beside: list[Renewed] = []
         interrupted = False
@@ -111,6 +113,16 @@ class _SpeedBoost(BoostedModel):
             per_round = trees.n_outputs if trees.value.shape[1] == 1 else 1
             known.append(Renewed(owned, trees, loss, n_estimators=trees.n_trees // per_round))
         return known
+
+
+def checked_budgets(budgets: Any) -> NDArray[np.float64] | None:
+    """Budgets to plan for, if any were named: numbers that are not negative."""
+    if budgets is None:
+        return None
+    planned = np.asarray(budgets, dtype=np.float64)
+    if planned.ndim != 1 or not (planned >= 0).all():
+        raise ValueError(f"budgets are a list of numbers that are not negative, not {budgets!r}")
+    return planned
 
 
 def _without_harm(models: list[Renewed], before: float, everything: frozenset[int]) -> list[Renewed]:
