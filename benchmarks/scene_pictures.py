@@ -108,22 +108,26 @@ def draw_course(path: Path) -> None:
         print(f"{measured.name} is not there: the time course is left out")
         return
     curve = json.loads(measured.read_text())["curve"][1:]
-    variants = json.loads(baselines.read_text())["variants"] if baselines.exists() else {}
+    compared = json.loads(baselines.read_text()) if baselines.exists() else {"variants": {}}
+    variants, turns = compared["variants"], compared.get("in_turns")
+    seconds = [point["ms"] / 1e3 for point in curve]
+    ms = {name: variant["processor_ms"] for name, variant in variants.items()}
+    if turns and len(turns["parser_processor_ms"]) == len(curve) + 1:  # all of them timed side by side
+        seconds = [t / 1e3 for t in turns["parser_processor_ms"][1:]]
+        ms |= {name: variant["processor_ms"] for name, variant in turns["variants"].items()}
     figure, both = plt.subplots(1, 2, figsize=(10, 3.9), layout="constrained")
     for axes, (kind, title) in zip(both, MEASURES.items(), strict=True):
         axes.step(
-            [point["ms"] / 1e3 for point in curve],
+            seconds,
             [point[kind] for point in curve],
             where="post",
             color="#333a56",
             label="SceneParser, at any moment",
         )
         for (name, variant), marker in zip(variants.items(), "osDv^", strict=False):
-            axes.plot(
-                variant["processor_ms"] / 1e3, variant[kind], marker, label=NAMES.get(name, name)
-            )  # one thread
+            axes.plot(ms[name] / 1e3, variant[kind], marker, label=NAMES.get(name, name))
         axes.axhline(PRINTED["SIM"][kind], color="#8a8f98", lw=1, ls="--", label="SIM as printed")
-        axes.set(xlabel="seconds for an image", title=title)
+        axes.set(xlabel="seconds of processor time for an image", title=title)
         axes.grid(alpha=0.3)
     handles, names = both[0].get_legend_handles_labels()
     figure.legend(handles, names, fontsize=8, loc="outside lower center", ncols=4, frameon=False)
