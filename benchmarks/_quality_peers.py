@@ -105,11 +105,7 @@ class Boosting:
     @cached_property
     def constant_loss(self) -> float:
         """Of the answer that needs no feature, on validation rows."""
-        p = self.problem
-        if not p.n_classes:
-            return float(np.mean((p.y_valid - p.y.mean()) ** 2))
-        share = np.bincount(p.y, minlength=p.n_classes) / len(p.y)
-        return float(-np.log(np.maximum(share[p.y_valid], 1e-12)).mean())
+        return float(_row_losses(self, frozenset()).mean())
 
     def price_of_columns(self) -> Array:
         """(d,) price of each column's group, with all that it requires, in units of their mean."""
@@ -121,30 +117,39 @@ def _best(model: Any) -> float:
     return float(next(iter(model.best_score["valid_0"].values())))
 
 
-def log_loss(chance: Array, problem: Problem) -> float:
-    """Of probabilities of the validation rows."""
-    return float(-np.log(np.maximum(chance[np.arange(len(problem.y_valid)), problem.y_valid], 1e-12)).mean())
+def row_losses(said: Array, y: NDArray[Any], n_classes: int) -> Array:
+    """(n,) log loss of probabilities, or squared error."""
+    if not n_classes:
+        return np.asarray((said - y) ** 2)
+    return np.asarray(-np.log(np.maximum(said[np.arange(len(y)), y], 1e-12)))
 
 
-def validation_loss(model: Any, problem: Problem, budget: float) -> float:
-    """Log loss, or mean squared error, at a budget."""
+def budget_loss(model: Any, problem: Problem, budget: float, joined: bool = False) -> float:
+    """Mean loss at a budget on validation rows, or on those and the training rows."""
+    X, y = problem.joined() if joined else (problem.X_valid, problem.y_valid)
     if not problem.n_classes:
-        return float(np.mean((model.predict(problem.X_valid, budget=budget) - problem.y_valid) ** 2))
-    chance = np.zeros((len(problem.y_valid), problem.n_classes))
-    chance[:, model.classes_.astype(int)] = model.predict_proba(problem.X_valid, budget=budget)
-    return log_loss(chance, problem)
+        return float(row_losses(model.predict(X, budget=budget), y, 0).mean())
+    chance = np.zeros((len(y), problem.n_classes))
+    chance[:, model.classes_.astype(int)] = model.predict_proba(X, budget=budget)
+    return float(row_losses(chance, y, problem.n_classes).mean())
 
 
 def best_of(problem: Problem, tried: Sequence[tuple[Any, Callable[[], Any]]]) -> Said:
-    """At each budget, of pairs (model of training rows, how to refit it on all), the one best on validation rows."""
+    """At each budget, of pairs (model of training rows, how to refit it on all), the one best on validation rows.
+
+    A refitted model may buy something else, and have nothing to say at a budget: where it is worse than the first on all these
+    rows, which include those it was refitted on, the first answers.
+    """
     said, refitted = Said([], []), dict[int, Any]()
     for budget in problem.budgets:
-        losses = [validation_loss(model, problem, budget) for model, _ in tried]
+        losses = [budget_loss(model, problem, budget) for model, _ in tried]
         best = int(np.argmin(losses))
         if best not in refitted:
             refitted[best] = tried[best][1]()
         said.validation.append(losses[best])
-        said.test.append(refitted[best].predict(problem.X_test, budget=budget))
+        pair = (refitted[best], tried[best][0])
+        answering = min(pair, key=lambda model: budget_loss(model, problem, budget, joined=True))
+        said.test.append(answering.predict(problem.X_test, budget=budget))
     return said
 
 
@@ -281,16 +286,12 @@ def useful_group_fits(boosting: Boosting, owned: Groups, budget: float) -> bool:
 
 
 def _row_losses(boosting: Boosting, owned: Groups) -> Array:
-    """(n,) log loss or squared error of each validation row."""
+    """(n,) of the validation rows."""
     p = boosting.problem
-    rows = np.arange(len(p.y_valid))
     if not owned:
-        if not p.n_classes:
-            return np.asarray((p.y_valid - p.y.mean()) ** 2)
-        share = np.bincount(p.y, minlength=p.n_classes) / len(p.y)
-        return np.asarray(-np.log(np.maximum(share[p.y_valid], 1e-12)))
+        share = np.bincount(p.y, minlength=p.n_classes) / len(p.y) if p.n_classes else p.y.mean()
+        return row_losses(np.broadcast_to(share, (len(p.y_valid), *np.shape(share))), p.y_valid, p.n_classes)
     said = boosting.stopped(owned)[0].predict(p.X_valid[:, boosting.columns(owned)])
-    if not p.n_classes:
-        return np.asarray((p.y_valid - said) ** 2)
-    chance = said if said.ndim == 2 else np.stack([1 - said, said], axis=1)
-    return np.asarray(-np.log(np.maximum(chance[rows, p.y_valid], 1e-12)))
+    if p.n_classes == 2:
+        said = np.stack([1 - said, said], axis=1)
+    return row_losses(said, p.y_valid, p.n_classes)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import anytime as at
-from _quality_peers import MOST_ROUNDS, PATIENCE, Boosting, Said, best_of, constant, log_loss
+from _quality_peers import MOST_ROUNDS, PATIENCE, Boosting, Said, best_of
 from _quality_sets import Array, Problem
 
 PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2, 3e-2, 0.1, 1.0)  # shares of the impurity at the start, per mean price
@@ -53,16 +53,12 @@ def catboost_penalties(problem: Problem) -> Said | None:
     if not HAS_CATBOOST:
         return None
     price = Boosting(problem).price_of_columns()
-    tried = [_fitted(problem, price, coefficient) for coefficient in COEFFICIENTS]
-    said, refitted = Said([], []), dict[int, _CatBoost]()
-    for budget in problem.budgets:
-        losses = [model.validation_loss(budget) for model in tried]
-        best = int(np.argmin(losses))
-        if best not in refitted:
-            refitted[best] = _fitted(problem, price, COEFFICIENTS[best], tried[best].n_trees)
-        said.validation.append(losses[best])
-        said.test.append(refitted[best].labels(problem.X_test, budget))
-    return said
+
+    def tried(coefficient: float) -> tuple[Any, Callable[[], Any]]:
+        first = _fitted(problem, price, coefficient)
+        return first, lambda: _fitted(problem, price, coefficient, first.n_trees)
+
+    return best_of(problem, [tried(coefficient) for coefficient in COEFFICIENTS])
 
 
 @dataclass
@@ -77,29 +73,23 @@ class _CatBoost:
     def n_trees(self) -> int:
         return len(self.tree_costs)
 
-    def _affordable(self, budget: float) -> int:
-        return int(np.searchsorted(self.tree_costs, budget * (1 + 1e-9), side="right"))
+    @property
+    def classes_(self) -> NDArray[np.intp]:
+        return np.arange(self.problem.n_classes)
 
-    def scores(self, X: Array, budget: float) -> Array | None:
-        """Probabilities, or values; None: no tree is affordable."""
-        n_trees = self._affordable(budget)
-        kind = "Probability" if self.problem.n_classes else "RawFormulaVal"
-        if not n_trees:
-            return None
-        return np.asarray(self.model.predict(X, prediction_type=kind, ntree_end=n_trees))
-
-    def labels(self, X: Array, budget: float) -> NDArray[Any]:
-        said = self.scores(X, budget)
-        if said is None:
-            return constant(self.problem, len(X))
-        return said.argmax(axis=1) if self.problem.n_classes else said
-
-    def validation_loss(self, budget: float) -> float:
+    def predict_proba(self, X: Array, budget: float) -> Array:
+        """Probabilities, or values; those of the constant answer where no tree is affordable."""
+        n_trees = int(np.searchsorted(self.tree_costs, budget * (1 + 1e-9), side="right"))
         p = self.problem
-        said = self.scores(p.X_valid, budget)
-        if said is None:
-            return Boosting(p).constant_loss
-        return log_loss(said, p) if p.n_classes else float(np.mean((said - p.y_valid) ** 2))
+        if n_trees:
+            kind = "Probability" if p.n_classes else "RawFormulaVal"
+            return np.asarray(self.model.predict(X, prediction_type=kind, ntree_end=n_trees))
+        share = np.bincount(p.y, minlength=p.n_classes) / len(p.y) if p.n_classes else p.y.mean()
+        return np.broadcast_to(share, (len(X), *np.shape(share)))
+
+    def predict(self, X: Array, budget: float) -> NDArray[Any]:
+        said = self.predict_proba(X, budget)
+        return np.asarray(said.argmax(axis=1)) if self.problem.n_classes else said
 
 
 def _fitted(problem: Problem, price: Array, coefficient: float, n_trees: int | None = None) -> _CatBoost:

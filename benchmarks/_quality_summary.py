@@ -127,6 +127,17 @@ def _verdict(table: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+BEGIN, END = "<!-- budget_quality: begin -->", "<!-- budget_quality: end -->"
+
+
+def replace_page(results_page: Path, told: dict[str, Any]) -> None:
+    """Put what was found between its marks on the results page."""
+    text = results_page.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    results_page.write_text(f"{before}{BEGIN}\n{page(told)}{END}{after}", encoding="utf-8")
+
+
 def page(told: dict[str, Any]) -> str:
     """What was found, as Markdown: a verdict and a table for each of our models."""
     lines = []
