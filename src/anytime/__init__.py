@@ -172,21 +172,6 @@ __all__ = [
     "trees",
 ]
 
-_ROOMS = [
-    *("acquisition", "adaptive", "auto", "boosting", "curves", "datasets", "forests", "greedy", "growth"),
-    *(
-        "linear",
-        "losses",
-        "networks",
-        "online",
-        "runtime",
-        "sensing",
-        "streaming",
-        "structured",
-        "testing",
-        "trees",
-    ),
-]
 _HOMES = {
     "_native": ["StopFlag"],
     "acquisition": ["AcquisitionClassifier", "AcquisitionRegressor", "MarginAcquisitionClassifier"],
@@ -237,6 +222,7 @@ _HOMES = {
     "trees": ["AnytimeClassifier", "AnytimeRegressor", "make_anytime"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_ROOMS = [name for name in __all__ if name not in _HOME_OF]
 
 
 def __getattr__(name: str) -> Any:

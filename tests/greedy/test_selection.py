@@ -12,11 +12,11 @@ from anytime.greedy import (
     FlatPrices,
     GroupPrices,
     SetFunction,
-    best_of_greedy_or_single,
     doubling,
     greedy,
     rates_of,
 )
+from anytime_research.greedy.known_budget import best_of_greedy_or_single
 from tests.reference import greedy as reference
 from tests.reference.greedy import TableOracle, best_within, coverage, modular, set_costs
 

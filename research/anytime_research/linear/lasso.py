@@ -16,7 +16,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.lapack import dpotri
 
 from anytime._native import group_lasso_descend
-from anytime.linear.moments import checked_moments
+from anytime_research.linear.subsets import checked_moments
 
 Array = NDArray[np.float64]
 

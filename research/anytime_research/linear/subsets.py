@@ -11,7 +11,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anytime.linear.moments import checked_moments
 from anytime.linear.subsets import values_of_all_sets
 
 Array = NDArray[np.float64]
@@ -224,3 +223,18 @@ def _checked(
     if not np.isfinite(pull).all():
         raise ValueError("penalty must be finite")
     return S + l2_regularization * pull, V, start, prices
+
+
+def checked_moments(S: ArrayLike, V: ArrayLike, start: ArrayLike) -> tuple[Array, Array, NDArray[np.int64]]:
+    """(D, D) ``X'X / n``, (D, P) ``X'Y / n`` and (J + 1,) where groups begin, of one size and finite."""
+    S, V = np.asarray(S, dtype=np.float64), np.asarray(V, dtype=np.float64)
+    V = V[:, None] if V.ndim == 1 else V
+    start = np.asarray(start, dtype=np.int64)
+    if S.ndim != 2 or S.shape[0] != S.shape[1] or V.ndim != 2 or V.shape[0] != S.shape[0]:
+        raise ValueError(f"S must be (D, D) and V (D,) or (D, P), not {S.shape} and {V.shape}")
+    if not np.isfinite(S).all() or not np.isfinite(V).all():
+        raise ValueError("S and V must be finite")
+    whole = start.ndim == 1 and start.size > 0 and start[0] == 0 and start[-1] == len(S)
+    if not whole or (np.diff(start) < 0).any():
+        raise ValueError(f"start must rise from 0 to the {len(S)} columns of S")
+    return S, V, start

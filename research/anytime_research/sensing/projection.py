@@ -73,9 +73,10 @@ class ProjectedGates:
         weights = best = within_participation(start, problem.inputs, share)
         least = problem.direct(best, 0.0)
         for _ in range(self.iterations):
-            weights = self.projected(
-                problem, weights.moved(problem.direct_gradient(weights, 0.0), -self.step), share
-            )
+            gradient = problem.direct_gradient(weights, 0.0)
+            pairs = zip(weights.arrays, gradient.arrays, strict=True)
+            stepped = SensorWeights(*(mine - self.step * slope for mine, slope in pairs))
+            weights = self.projected(problem, stepped, share)
             if (value := problem.direct(weights, 0.0)) < least:
                 best, least = weights, value
         return best

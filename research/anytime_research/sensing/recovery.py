@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.sensing.problem import SensingProblem, SensorWeights
+from anytime.sensing.problem import SensingProblem, SensorGate, SensorWeights
 from anytime.sensing.solvers import within_participation
 from anytime_research.sensing.generators import SensorData, make_adaptive_sparse_regression
 from anytime_research.sensing.projection import ProjectedGates
@@ -139,7 +139,7 @@ def hessian(problem: SensingProblem, weights: SensorWeights) -> Array:
     n_devices, n, width = problem.inputs.shape
     z = weights.scores(problem.inputs)
     said = weights.messages(problem.inputs)[:, :, 0]
-    value, first, second = problem.gate.value(z), problem.gate.derivative(z), problem.gate.curvature(z)
+    value, first, second = problem.gate.value(z), problem.gate.derivative(z), curvature(problem.gate, z)
     error = problem.answers(weights, value)[:, 0] - problem.targets[:, 0]
 
     by_v = problem.inputs * value[:, :, None]
@@ -194,3 +194,11 @@ def _truth(data: SensorData) -> SensorWeights:
     if data.truth is None:
         raise ValueError("the weights that made the data are unknown; use make_adaptive_sparse_regression")
     return data.truth
+
+
+def curvature(gate: SensorGate, z: Array) -> Array:
+    """φ''(z) of a gate."""
+    if gate.kind == "relu":
+        return np.zeros_like(z)
+    value = gate.value(z)
+    return np.asarray(gate.slope**2 * value * (1 - value) * (1 - 2 * value))

@@ -88,14 +88,6 @@ class GroupPenalty:
                 break
         return left
 
-    def largest_penalty(self, slopes: Array) -> float:
-        """From which cost_penalty on no weight that costs anything differs from 0, given the slopes (d, m) there.
-
-        The smallest such one where no group requires another; otherwise one that is large enough.
-        """
-        paid = self.prices > 0
-        return float((self._own_norms(slopes)[paid] / self.prices[paid]).max(initial=0.0))
-
 
 @dataclass(frozen=True, eq=False)
 class LinearPair(Learned):
@@ -228,13 +220,6 @@ class LinearPairLearner:
         """Derivatives of the smooth part in weights and intercepts: what the conditions of optimality are about."""
         target, stays = self.divergence.target(probabilities), self.share * (1.0 - probabilities)
         return self._slopes(pair.weights, self.Z @ pair.weights + pair.intercepts, target, stays)
-
-    def largest_penalty(self, probabilities: Array) -> float:
-        """The penalty from which on the M-step leaves only intercepts, and columns that cost nothing."""
-        target, stays = self.divergence.target(probabilities), self.share * (1.0 - probabilities)
-        forbidding = GroupPenalty(self.costs, 1e30)
-        alone = self._descend(self.at(0.0, 0.0), target, stays, forbidding, 20_000, 1e-10)
-        return self.penalty.largest_penalty(self.slopes(alone, probabilities)[0])
 
     def _descend(
         self,

@@ -30,7 +30,6 @@ __all__ = [
     "GroupPrices",
     "Selection",
     "SetFunction",
-    "best_of_greedy_or_single",
     "doubling",
     "greedy",
     "rates_of",
@@ -275,25 +274,6 @@ def doubling(
         if not cheapest <= _most(c_min):
             raise ValueError(f"no element costs c_min = {c_min:g} or less; the cheapest costs {cheapest:g}")
     return _Run(oracle, purse, cost_aware, limits, on_step, c_min=float(c_min)).to_the_end()
-
-
-def best_of_greedy_or_single(
-    function: Objective, costs: ArrayLike | Prices, budget: float
-) -> tuple[NDArray[np.intp], float]:
-    """For one known budget: the greedy set or the best single element, whichever is worth more.
-
-    At least ``(1 - 1/e) / 2`` of the optimum of a submodular function. Sets for different budgets are not nested, so this
-    makes no anytime sequence.
-
-    Returns
-    -------
-    (elements, value)
-    """
-    oracle, purse = opened(function, costs)
-    many = greedy(oracle.restart(), purse.restart(), budget=budget)
-    single = greedy(oracle, purse, budget=budget, cost_aware=False, max_elements=1)
-    better = max(many, single, key=lambda selection: selection.values[-1:].sum())
-    return better.order, float(better.values[-1:].sum())
 
 
 # ---------------------------------------------------------------------- the loop

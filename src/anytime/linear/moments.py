@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_array
 
 Array = NDArray[np.float64]
 
-__all__ = ["Moments", "Standardised", "checked_moments", "deviations", "submatrix"]
+__all__ = ["Moments", "Standardised", "deviations", "submatrix"]
 
 _CHUNK_BYTES = 1 << 24  # of float64 copies made at a time: they stay in the cache until they are multiplied
 _FEWEST_ROWS = 256  # of a chunk; a product of fewer reads and writes more than it multiplies
@@ -91,21 +91,6 @@ class Standardised:
             target_scale=target_scale,
             n_samples=np.inf,
         )
-
-
-def checked_moments(S: ArrayLike, V: ArrayLike, start: ArrayLike) -> tuple[Array, Array, NDArray[np.int64]]:
-    """(D, D) ``X'X / n``, (D, P) ``X'Y / n`` and (J + 1,) where groups begin, of one size and finite."""
-    S, V = np.asarray(S, dtype=np.float64), np.asarray(V, dtype=np.float64)
-    V = V[:, None] if V.ndim == 1 else V
-    start = np.asarray(start, dtype=np.int64)
-    if S.ndim != 2 or S.shape[0] != S.shape[1] or V.ndim != 2 or V.shape[0] != S.shape[0]:
-        raise ValueError(f"S must be (D, D) and V (D,) or (D, P), not {S.shape} and {V.shape}")
-    if not np.isfinite(S).all() or not np.isfinite(V).all():
-        raise ValueError("S and V must be finite")
-    whole = start.ndim == 1 and start.size > 0 and start[0] == 0 and start[-1] == len(S)
-    if not whole or (np.diff(start) < 0).any():
-        raise ValueError(f"start must rise from 0 to the {len(S)} columns of S")
-    return S, V, start
 
 
 def _refuse_impossible(C: Array, V: Array) -> None:

@@ -66,13 +66,6 @@ class SensorGate:
         value = self.value(z)
         return np.asarray(self.slope * value * (1 - value))
 
-    def curvature(self, z: Array) -> Array:
-        """φ''(z)."""
-        if self.kind == "relu":
-            return np.zeros_like(z)
-        value = self.value(z)
-        return np.asarray(self.slope**2 * value * (1 - value) * (1 - 2 * value))
-
 
 # ---------------------------------------------------------------------- what is learned
 
@@ -103,12 +96,6 @@ class SensorWeights:
     def arrays(self) -> tuple[Array, Array, Array, Array]:
         """The four arrays."""
         return self.v, self.a, self.w, self.b
-
-    def moved(self, changes: SensorWeights, step: float) -> SensorWeights:
-        """These plus ``step`` times others."""
-        return SensorWeights(
-            *(mine + step * other for mine, other in zip(self.arrays, changes.arrays, strict=True))
-        )
 
     def scores(self, inputs: Array) -> Array:
         """(K, n) z, above 0 where the gate is open."""
