@@ -28,11 +28,12 @@ class Part(NamedTuple):
         """Whether elements are rows of numbers; else they are dicts of strings."""
         return isinstance(self.X[0], np.ndarray)
 
-    def development(self) -> Part:
-        """Every fifth training sequence to judge by, the others to learn from."""
+    def development(self, thin: int = 1) -> Part:
+        """Every fifth training sequence to judge by, the others to learn from, or every ``thin``-th of them."""
         learn, judge = (
             [i for i in range(len(self.X)) if (i % 5 == 0) == held_out] for held_out in (False, True)
         )
+        learn = learn[::thin]
         picked = [[values[i] for i in chosen] for chosen in (learn, judge) for values in (self.X, self.y)]
         return Part(*picked, self.metric)
 
@@ -116,7 +117,7 @@ def development_parts(data: Path) -> Iterator[tuple[str, Callable[[], Part]]]:
     """Name of each kind of sequences, and what loads those on which settings are chosen: none is of a test."""
     yield "letters", lambda: _letters(data / "ocr-letters", "small", 0).development()
     yield "ud-ewt", lambda: _ewt(data / "ud-ewt", "dev")
-    yield "conll2000", lambda: _conll(data / "conll2000").development()
+    yield "conll2000", lambda: _conll(data / "conll2000").development(thin=2)
 
 
 def _conll(folder: Path) -> Part:

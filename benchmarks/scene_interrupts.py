@@ -3,6 +3,7 @@
     python benchmarks/scene_interrupts.py                                   # results/scene_interrupts.json
     python benchmarks/scene_interrupts.py --model model.anytime             # a parser of one's own
     python benchmarks/scene_interrupts.py --model model.anytime --camvid    # with the test images in ANYTIME_DATA/camvid
+    python benchmarks/scene_interrupts.py --model model.anytime --camvid --stages 20 --name scene_interrupts_camvid
 
 Pictures have 480 x 360 pixels, made up where no data are named. A third of the parses has a deadline at a random moment of a
 whole parse, a third is interrupted by a flag that another thread sets, and a third are calls of ``answer(deadline=)`` with one to
@@ -118,6 +119,7 @@ def main() -> None:
     )
     parser.add_argument("--model", type=Path, default=None)
     parser.add_argument("--camvid", action="store_true")
+    parser.add_argument("--stages", type=int, default=None, help="the first stages of the model only")
     parser.add_argument("--parses", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--name", default="scene_interrupts")
@@ -130,6 +132,8 @@ def main() -> None:
         model.fit([picture for picture, _ in made], [labels for _, labels in made])
     else:
         model = at.load(options.model)
+        if options.stages is not None:
+            model = model.truncate(float(model.stage_costs_[options.stages - 1]))
     model.set_params(n_jobs=options.threads)
     pictures = camvid() if options.camvid else [street(100 + seed)[0] for seed in range(20)]
     gc.collect()
