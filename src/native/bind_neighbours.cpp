@@ -136,7 +136,7 @@ void bind_neighbours(nb::module_& m) {
              std::optional<Vector<const int32_t>> labels, std::optional<Matrix<const float>> values,
              Cube<const float> w1, Matrix<const float> b1, Cube<const float> w2, Matrix<const float> b2,
              Cube<const float> w3, Matrix<const float> b3, int64_t n_neighbours, double floor,
-             int64_t look_ahead) {
+             double price_power, int64_t look_ahead) {
             const int64_t n_groups = table->n_groups();
             check_length(inputs.shape(0), fold.size(), "inputs");
             if (labels.has_value() == values.has_value())
@@ -146,12 +146,12 @@ void bind_neighbours(nb::module_& m) {
                            {inputs.data(), inputs.size()}, span_of(input_group), n_measured, span_of(fold),
                            labels ? span_of(*labels) : std::span<const int32_t>{},
                            values ? std::span(values->data(), values->size()) : std::span<const float>{},
-                           {n_neighbours, floor, look_ahead});
+                           {n_neighbours, floor, price_power, look_ahead});
           },
           "table"_a, "inputs"_a.noconvert(), "input_group"_a.noconvert(), "n_measured"_a,
           "fold"_a.noconvert(), "labels"_a.noconvert().none(), "values"_a.noconvert().none(),
           "w1"_a.noconvert(), "b1"_a.noconvert(), "w2"_a.noconvert(), "b2"_a.noconvert(), "w3"_a.noconvert(),
-          "b3"_a.noconvert(), nb::kw_only(), "n_neighbours"_a, "floor"_a, "look_ahead"_a)
+          "b3"_a.noconvert(), nb::kw_only(), "n_neighbours"_a, "floor"_a, "price_power"_a, "look_ahead"_a)
       .def("choose", &choose, "inputs"_a.noconvert(), "owned"_a.noconvert(), "barred"_a.noconvert(),
            "left"_a.noconvert(), "own"_a.noconvert().none() = nb::none(), nb::kw_only(),
            "all_gains"_a = false, "threads"_a = 1,

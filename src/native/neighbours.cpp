@@ -189,7 +189,8 @@ Neighbours::Neighbours(std::shared_ptr<const CostTable> table, MaskedNets nets, 
   if (n == 0) throw std::invalid_argument("there must be reference points");
   if (n > static_cast<size_t>(std::numeric_limits<int32_t>::max()))
     throw std::invalid_argument("there are too many reference points");
-  if (rules.n_neighbours < 1 || rules.look_ahead < 0 || !(rules.floor >= 0.0 && rules.floor < 1.0))
+  if (rules.n_neighbours < 1 || rules.look_ahead < 0 || !(rules.price_power >= 0.0) ||
+      !(rules.floor >= 0.0 && rules.floor < 1.0))
     throw std::invalid_argument("n_neighbours must be at least 1, look_ahead and floor not negative");
   if (nets_.n_groups != table_->n_groups()) throw std::invalid_argument("the networks are of other groups");
   check_size(inputs_.size(), n * m, "inputs");
@@ -259,6 +260,10 @@ GroupSets Neighbours::singles_of(const uint8_t* owned) const {
 bool Neighbours::can_have(const NeighbourRow& row, const GroupSets& sets, size_t set) const noexcept {
   if (sets.price[set] > row.left) return false;
   return std::ranges::none_of(sets.of(set), [&](int32_t g) { return row.barred[g] != 0; });
+}
+
+double Neighbours::weighed(int64_t price) const noexcept {
+  return std::pow(static_cast<double>(std::max<int64_t>(price, 1)), rules_.price_power);
 }
 
 // ---------------------------------------------------------------------- losses
@@ -387,9 +392,7 @@ void Neighbours::look(const NeighbourRow& row, const GroupSets& singles, Room& r
 // Pairs of the most promising groups, and the best of these with each of the others.
 void Neighbours::look_ahead(const NeighbourRow& row, Room& room, Outlook& outlook) const {
   const GroupSets& singles = outlook.singles;
-  const auto rate = [&](size_t s) {
-    return outlook.gains[s] / static_cast<double>(std::max<int64_t>(singles.price[s], 1));
-  };
+  const auto rate = [&](size_t s) { return outlook.gains[s] / weighed(singles.price[s]); };
   std::vector<size_t> best;
   for (size_t s = 0; s < singles.size(); ++s)
     if (can_have(row, singles, s)) best.push_back(s);
@@ -415,9 +418,7 @@ void Neighbours::look_ahead(const NeighbourRow& row, Room& room, Outlook& outloo
   measure(row, sets, false, room, outlook.larger_gains);
   size_t leading = 0;
   for (size_t p = 1; p < pairs.size(); ++p) {
-    const auto of = [&](size_t q) {
-      return outlook.larger_gains[q] / static_cast<double>(std::max<int64_t>(sets.price[q], 1));
-    };
+    const auto of = [&](size_t q) { return outlook.larger_gains[q] / weighed(sets.price[q]); };
     if (of(p) > of(leading)) leading = p;
   }
   const auto [one, other] = pairs[leading];
@@ -446,8 +447,8 @@ Purchase Neighbours::pick(const NeighbourRow& row, const Outlook& outlook) const
   Purchase found;
   double most = 0.0;
   const auto consider = [&](const GroupSets& sets, const std::vector<double>& gains, size_t s) {
-    const double rate = sets.price[s] > 0 ? gains[s] / static_cast<double>(sets.price[s])
-                                          : std::numeric_limits<double>::infinity();
+    const double rate =
+        sets.price[s] > 0 ? gains[s] / weighed(sets.price[s]) : std::numeric_limits<double>::infinity();
     if (found.group >= 0 && (rate < most || (rate == most && sets.price[s] >= found.price))) return;
     most = rate;
     found = {sets.first[s], sets.price[s], gains[s]};

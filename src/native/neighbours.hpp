@@ -33,8 +33,9 @@ struct MaskedNets {
 
 struct NeighbourRules {
   int64_t n_neighbours = 20;
-  double floor = 0.05;      // added to the probability of the true class before its logarithm is taken
-  int64_t look_ahead = 12;  // most promising groups whose pairs and triples are tried; below 2: none
+  double floor = 0.05;       // added to the probability of the true class before its logarithm is taken
+  double price_power = 1.0;  // gains are compared per this power of the price
+  int64_t look_ahead = 12;   // most promising groups whose pairs and triples are tried; below 2: none
 };
 
 // One row, as far as it is known.
@@ -97,6 +98,7 @@ class Neighbours {
   void losses(int32_t point, const uint8_t* owned, const GroupSets& sets, Room& room, float* out) const;
   float loss(int32_t point, const float* out) const noexcept;
   Purchase pick(const NeighbourRow& row, const Outlook& outlook) const noexcept;
+  double weighed(int64_t price) const noexcept;  // what a gain is divided by
   bool can_have(const NeighbourRow& row, const GroupSets& sets, size_t set) const noexcept;
   void append(const uint8_t* owned, std::span<const int32_t> groups, int32_t first, GroupSets& sets) const;
   GroupSets singles_of(const uint8_t* owned) const;  // of groups that have inputs

@@ -35,6 +35,7 @@ def exact(weights, last, rows, *, labels=None, values=None, prices=None, k=8, lo
         *(last[None].astype(np.float32), np.zeros((1, last.shape[1]), np.float32)),
         n_neighbours=k,
         floor=0.0,
+        price_power=1.0,
         look_ahead=look_ahead,
     )
     return native, costs
@@ -63,6 +64,7 @@ def xor(look_ahead=12):
         *(last[None].astype(np.float32), np.zeros((1, 2), np.float32)),
         n_neighbours=5,
         floor=0.0,
+        price_power=1.0,
         look_ahead=look_ahead,
     )
     return native

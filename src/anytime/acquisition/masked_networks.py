@@ -24,8 +24,8 @@ Layers = list[Floats]  # weights and biases of the three layers, one after the o
 
 LAYERS = ("w1", "b1", "w2", "b2", "w3", "b3")
 _BATCH = 128
-# rows that pass by in training, all epochs together, and epochs at least and at most
-_ROWS_SEEN, _EPOCHS = 1_500_000, (10, 400)
+# rows that pass by in a training, all epochs together, and epochs at least and at most
+_ROWS_SEEN, _EPOCHS = 1_000_000, (5, 300)
 # masks: budgets are this power of a share of everything, cheap groups come first by this power of their price, and this share of
 # the masks does not look at prices
 _THRIFT, _CHEAP_FIRST, _ANYHOW = 2.5, 0.7, 0.3
@@ -66,8 +66,11 @@ def train_networks(
     hidden: tuple[int, int],
     *,
     clock: Clock,
+    time_share: float = 1.0,
     seed: int,
     n_jobs: int | None,
+    earlier: MaskedNetworks | None = None,
+    visited: NDArray[np.bool_] | None = None,
 ) -> MaskedNetworks:
     """One network for each fold, trained on all others.
 
@@ -85,19 +88,24 @@ def train_networks(
         Units of the hidden layers.
     clock : Clock
         Where time ends early, the steps that are left become small sooner.
+    time_share : float, default=1
+        Of the time that is left.
     seed : int
     n_jobs : int or None
+    earlier : MaskedNetworks, default=None
+        What to go on from.
+    visited : (s, G) bool, default=None
+        Sets of groups that rows will have; half of the masks are of these.
     """
     closure = _closures(costs)
     n_folds = int(fold.max()) + 1
-    allowed = (
-        (clock.seconds - clock.elapsed) / n_folds if n_jobs in (None, 1) else clock.seconds - clock.elapsed
-    )
+    allowed = time_share * (clock.seconds - clock.elapsed) / (n_folds if n_jobs in (None, 1) else 1)
 
     def one(f: int) -> Layers:
         rows = np.flatnonzero(fold != f)
         time = Clock(None if np.isinf(allowed) else max(allowed, 1e-3), 0)
-        layers = _NetworkTraining(Z, group, costs.prices, targets, rows, closure, hidden, seed + f).run(time)
+        training = _NetworkTraining(Z, group, costs.prices, targets, rows, closure, hidden, seed + f, visited)
+        layers = training.run(time, None if earlier is None else [part[f].copy() for part in earlier])
         clock.tell(f"network {f + 1} of {n_folds} is trained")
         return layers
 
@@ -127,19 +135,22 @@ class _NetworkTraining:
         closure: NDArray[np.bool_] | None,
         hidden: tuple[int, int],
         seed: int,
+        visited: NDArray[np.bool_] | None,
     ) -> None:
+        self.visited = visited
         self.Z, self.group, self.targets, self.rows, self.closure = Z, group, targets, rows, closure
         self.random = np.random.default_rng(seed)
         self.n_groups, self.hidden = prices.size, hidden
         self.prices = prices / max(int(prices.sum()), 1)
 
-    def run(self, clock: Clock) -> Layers:
+    def run(self, clock: Clock, earlier: Layers | None) -> Layers:
         n, random = self.rows.size, self.random
         batch = min(_BATCH, n)
         least, most = (epochs * n for epochs in _EPOCHS)
         seen = min(most, max(_ROWS_SEEN, least))
         n_steps = max(seen // batch, 1)
-        layers = self._started()
+        layers = self._started() if earlier is None else earlier
+        fastest = _LEARNING_RATE if earlier is None else 0.5 * _LEARNING_RATE
         first, second = ([np.zeros_like(part) for part in layers] for _ in range(2))
         order, at = random.permutation(self.rows), 0
         for step in range(1, n_steps + 1):
@@ -148,7 +159,7 @@ class _NetworkTraining:
                 order, at = random.permutation(self.rows), 0
             gradients = self._gradients(layers, order[at : at + batch])
             at += batch
-            rate = _LEARNING_RATE * 0.5 * (1.0 + np.cos(np.pi * over))
+            rate = fastest * 0.5 * (1.0 + np.cos(np.pi * over))
             for part, gradient, m, v in zip(layers, gradients, first, second, strict=True):
                 m += (1.0 - _MOMENTS[0]) * (gradient - m)
                 v += (1.0 - _MOMENTS[1]) * (gradient * gradient - v)
@@ -180,6 +191,9 @@ class _NetworkTraining:
         mask = np.where(random.uniform(size=(n, 1)) < _ANYHOW, anyhow, mask)
         if self.closure is not None:
             mask = mask @ self.closure
+        if self.visited is not None:
+            known = self.visited[random.integers(len(self.visited), size=n)]
+            mask = np.where(random.uniform(size=(n, 1)) < 0.5, known, mask)
         return np.concatenate([self.Z[rows] * mask[:, self.group], mask], axis=1, dtype=np.float32)
 
     def _gradients(self, layers: Layers, rows: NDArray[np.intp]) -> Layers:

@@ -24,7 +24,7 @@ from anytime.plan import Array
 __all__ = ["FINISHED", "UNDECIDED", "NeighbourBlock", "Reference"]
 
 UNDECIDED, FINISHED = -2, -1  # instead of the next group
-_SETTINGS = ("cost_penalty", "confidence", "n_neighbours", "look_ahead")
+_SETTINGS = ("cost_penalty", "confidence", "n_neighbours", "price_power", "look_ahead")
 _DRAWN = 200  # reference rows that stand for what a first purchase may say
 _FLOOR = 0.05  # added to the probability of the true class: no single neighbour may count for all others
 
@@ -57,6 +57,7 @@ class NeighbourBlock(Block):
         cost_penalty: float = 0.0,  # loss that a unit of cost must save to be spent; 0: whatever it saves
         confidence: float | None = None,  # a row whose leading class is so likely buys nothing more
         n_neighbours: int = 20,
+        price_power: float = 1.0,  # gains are compared per this power of the price
         look_ahead: int = 12,  # most promising groups of which pairs and triples are tried; 0: none
         n_stages: int | None = None,  # None: one per group that has inputs
         n_threads: int = 1,
@@ -65,6 +66,7 @@ class NeighbourBlock(Block):
         self.costs = costs
         self.cost_penalty, self.confidence = float(cost_penalty), confidence
         self.n_neighbours, self.look_ahead, self.n_threads = int(n_neighbours), int(look_ahead), n_threads
+        self.price_power = float(price_power)
         if not 0 <= self.cost_penalty < np.inf or (confidence is not None and not 0 <= confidence <= 1):
             raise ValueError("cost_penalty must not be negative, and confidence a probability")
         if (
@@ -87,6 +89,7 @@ class NeighbourBlock(Block):
             *networks,
             n_neighbours=self.n_neighbours,
             floor=_FLOOR,
+            price_power=self.price_power,
             look_ahead=self.look_ahead,
         )
         self.width = networks.b3.shape[1]

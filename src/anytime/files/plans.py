@@ -520,6 +520,7 @@ def _read_neighbours(fields: Fields, own: Arrays, prefix: str, costs: BoundCosts
         "cost_penalty": fields.number("cost_penalty", 0),
         "confidence": fields.number("confidence", 0, 1) if fields.has("confidence") else None,
         "n_neighbours": fields.integer("n_neighbours", 1, 2**31),
+        "price_power": fields.number("price_power", 0, 1),
         "look_ahead": fields.integer("look_ahead", 0, 2**31),
         "n_stages": fields.integer("n_stages", 0, MOST_STAGES),
     }
