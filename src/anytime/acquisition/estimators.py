@@ -242,8 +242,9 @@ class AcquisitionClassifier(ClassifierFace, _AcquisitionModel):
 
     Small networks, trained with groups hidden at random, answer from any set of groups. A row's neighbours are training rows
     that look like it on what it has. The next group is the one that most lowers their loss, for its price, by networks that have
-    not seen them (per the power 0.7 of the price: money that is there is not to be spent on the cheapest alone); where no single group does, pairs and triples are looked at (after Valancius et al., *Acquisition conditioned
-    oracle for nongreedy active feature acquisition*, 2023).
+    not seen them (per the power 0.7 of the price: money that is there is not to be spent on the cheapest alone). Where no single
+    group does, pairs and triples are looked at (after Valancius et al., *Acquisition conditioned oracle for nongreedy active
+    feature acquisition*, 2023).
 
     Parameters
     ----------
