@@ -67,8 +67,13 @@ def moments_of(model: Any) -> list[int]:
     return sorted({t for t in MOMENTS if t < model.n_stages_} | {model.n_stages_})[:6]
 
 
+def last_selective(selected: list[Map], t: int) -> int:
+    """The last stage up to ``t`` that did not work on the whole picture; ``t`` itself where each did."""
+    return max((s for s in range(1, t + 1) if not selected[s - 1].all()), default=t)
+
+
 def draw_stages(model: Any, images: list[Map], truths: list[Map], path: Path) -> None:
-    """Labels at some moments, and below them those regions of which the stage has just thought."""
+    """Labels at some moments, and below them the regions on which the last stage that chose some has worked."""
     stages = moments_of(model)
     figure, axes = plt.subplots(
         2 * len(images),
@@ -80,12 +85,13 @@ def draw_stages(model: Any, images: list[Map], truths: list[Map], path: Path) ->
         maps, seconds, right = course(model, image, truth)
         selected = list(at.structured.selected_pixels(model, image))
         for column, t in enumerate(stages):
-            labels, chosen = COLOURS[maps[t]], selected[t - 1]
+            labels, worked = COLOURS[maps[t]], last_selective(selected, t)
+            chosen = selected[worked - 1]
             upper, lower = axes[2 * row, column], axes[2 * row + 1, column]
             upper.imshow(labels, interpolation="nearest")
             upper.set_title(f"t = {t}, {seconds[t]:.2f} s\n{right[t]:.0%} right", fontsize=9)
             lower.imshow(np.where(chosen[:, :, None], labels, PALE), interpolation="nearest")
-            lower.set_title(f"worked on {chosen.mean():.0%}", fontsize=9)
+            lower.set_title(f"stage {worked} works on {chosen.mean():.0%}", fontsize=9)
             upper.set_axis_off()
             lower.set_axis_off()
     handles = [Patch(color=colour, label=name) for name, colour in zip(CLASSES, COLOURS, strict=True)]
