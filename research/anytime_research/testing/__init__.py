@@ -1,0 +1,1 @@
+"""Random price lists, forests and plans for tests."""
