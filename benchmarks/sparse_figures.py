@@ -42,13 +42,14 @@ from _sparse_curves import (
 )
 from anytime.linear.moments import Moments
 from anytime.linear.pursuit import GroupedProblem, PursuitOracle
-from anytime.linear.smooth import GradientOracle, QuadraticObjective, RefitOracle
+from anytime.linear.smooth import GradientOracle, RefitOracle
 from anytime.losses import training_loss
 from anytime_research import datasets as research_datasets
 from anytime_research.datasets.lookalikes import make_grouped_synthetic, make_ranking, ranking_chunks
 from anytime_research.greedy import greedy_bound, regularised_gamma
 from anytime_research.linear.baselines import pursuit
 from anytime_research.linear.lasso import group_lasso_path
+from anytime_research.linear.quadratic import QuadraticObjective
 from common import write
 
 RIDGE, LOGISTIC_RIDGE = 0.01, 1e-3

@@ -15,8 +15,9 @@ from anytime._native import softmax_pull, use_vectors, vectors, vectors_in_use
 from anytime.greedy import doubling, greedy
 from anytime.linear import GroupPursuitClassifier
 from anytime.linear.learning_from_rows import _turned
-from anytime.linear.smooth import Fit, GradientOracle, QuadraticObjective, RefitOracle, SmoothObjective
+from anytime.linear.smooth import Fit, GradientOracle, RefitOracle, SmoothObjective
 from anytime.losses import LINKS, TRAINING_LOSSES, Loss
+from anytime_research.linear.quadratic import QuadraticObjective
 from tests.reference import smooth as plain
 
 SEEDS = st.integers(0, 10**6)

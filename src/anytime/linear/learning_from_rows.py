@@ -22,8 +22,6 @@ from anytime.linear.sequencing import Arrangement, Recipe
 from anytime.linear.smooth import (
     Fit,
     GradientOracle,
-    LinearObjective,
-    QuadraticObjective,
     RefitOracle,
     SmoothObjective,
 )
@@ -202,26 +200,14 @@ def _sequence(
     verbose: int,
     judge: _HeldOutJudge | None,
 ) -> tuple[Selection | None, NDArray[np.intp], list[Fit]]:
-    objective: LinearObjective = problem
-    quadratic = problem.loss is training_loss("squared") and problem.fit_intercept
-    if quadratic:  # moments are all it needs; the intercept stays the mean
-        S = ((problem.features * problem.weight.astype(problem.features.dtype)) @ problem.features.T).astype(
-            np.float64
-        )
-        objective = QuadraticObjective(
-            S,
-            problem.residual(problem.empty()),
-            l2_regularization=problem.l2_regularization,
-            bound=problem.bound,
-        )
     oracle: GradientOracle | RefitOracle
     if recipe.selection in ("forward", "forward_single"):
-        oracle = RefitOracle(objective, design.start, single=recipe.selection == "forward_single")
+        oracle = RefitOracle(problem, design.start, single=recipe.selection == "forward_single")
     else:
         score = (
             "single" if recipe.selection == "single" else "plain" if recipe.whiten is False else "whitened"
         )
-        oracle = GradientOracle(objective, design.start, score=score)  # type: ignore[arg-type]
+        oracle = GradientOracle(problem, design.start, score=score)  # type: ignore[arg-type]
     selection: Selection | None = None
     try:
         on_step = _after_each_step(arrangement, oracle, verbose, judge)
@@ -237,10 +223,7 @@ def _sequence(
     order = bought[np.sort(np.unique(bought, return_index=True)[1])]
     if selection is not None:
         order = selection.order  # also groups that turned out to have no direction at all
-    fits = oracle.fits
-    if quadratic:
-        fits = [replace(fit, intercept=problem.empty().intercept) for fit in fits]
-    return selection, order, fits
+    return selection, order, oracle.fits
 
 
 def _refitted(

@@ -4,7 +4,7 @@ The value of a set of columns is how much less risk the best linear model on the
 3.27; Grubb, *Anytime Prediction*, 2014, objectives SQ, SM, with ridge or a bound on the weights). An *objective*
 finds that model; two *oracles* over any objective tell greedy selection what a group would gain: from the gradient (orthogonal
 matching pursuit, Algorithm 5 of Hu 2019), or by refitting with every candidate (forward regression). Squared loss has a much
-faster engine of its own; here it serves for bounded weights, and as the naive version that the fast one is compared with.
+faster engine of its own, unless weights are bounded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from anytime._native import softmax_pull
 from anytime.linear.pursuit import by_group
-from anytime.linear.solver import bounded_solution, definite_root, inverse_root, inverse_triangle, minimised
+from anytime.linear.solver import definite_root, inverse_root, inverse_triangle, minimised
 from anytime.losses import Loss, Target, training_loss
 from anytime.losses.rows import softmax
 from anytime.losses.targets import classes
@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 Columns = NDArray[np.intp]
 _T = TypeVar("_T")
 
-__all__ = ["Fit", "GradientOracle", "LinearObjective", "QuadraticObjective", "RefitOracle", "SmoothObjective"]
+__all__ = ["Fit", "GradientOracle", "LinearObjective", "RefitOracle", "SmoothObjective"]
 
 _NEAR = 1e-2  # of the gradient at the start
 _ROUND = 30  # iterations after which the curvature is looked at again
@@ -369,54 +369,6 @@ class SmoothObjective:
         return np.asarray(matrix, dtype=dtype)
 
 
-class QuadraticObjective:
-    """Squared loss seen through moments alone, refitted from scratch each time.
-
-    ``F = max tr(V'W) - tr(W'(S + r I)W) / 2`` over ``|W| <= bound``: exact, by eigenvectors where there is a bound
-    (Grubb 2014, objective SQ-con). Without one this is plain ridge regression, with which faster code is compared.
-
-    Parameters
-    ----------
-    S : (D, D)
-        ``X'X / n``.
-    V : (D,) or (D, K)
-        ``X'Y / n``.
-    l2_regularization : float, default=0
-    bound : float, default=None
-    """
-
-    def __init__(
-        self, S: ArrayLike, V: ArrayLike, *, l2_regularization: float = 0.0, bound: float | None = None
-    ) -> None:
-        self.l2_regularization, self.bound = _checked(l2_regularization, bound)
-        S, V = np.asarray(S, dtype=np.float64), np.asarray(V, dtype=np.float64)
-        self.C = S + l2_regularization * np.eye(len(S))
-        self.V = V.reshape(len(S), -1)
-        self.n_columns, self.n_outputs = self.V.shape
-
-    def empty(self) -> Fit:
-        """All scores 0."""
-        return Fit(np.empty(0, dtype=np.intp), np.zeros(self.n_outputs), np.empty((0, self.n_outputs)))
-
-    def extended(self, fit: Fit, columns: Columns) -> Fit:
-        """The best weights on the columns of ``fit`` and some new ones."""
-        if not columns.size:
-            return fit
-        together = np.concatenate([fit.columns, columns])
-        C, V = self.C[np.ix_(together, together)], self.V[together]
-        weights = bounded_solution(C, V, self.bound)
-        value = float((V * weights).sum() - 0.5 * (weights * (C @ weights)).sum())
-        return Fit(together, fit.intercept, weights, value)
-
-    def residual(self, fit: Fit) -> Array:
-        """``V - C W``."""
-        return np.asarray(self.V - self.C[:, fit.columns] @ fit.weights)
-
-    def curvature(self, columns: Columns) -> Array:
-        """``S + l2_regularization I`` of these columns."""
-        return np.asarray(self.C[np.ix_(columns, columns)])
-
-
 # ---------------------------------------------------------------------- oracles
 
 
@@ -476,10 +428,10 @@ class GradientOracle(_Pursuit):
     Examples
     --------
     >>> from anytime.greedy import greedy
-    >>> S = [[1, 0.9, 0], [0.9, 1, 0], [0, 0, 1]]
-    >>> oracle = GradientOracle(QuadraticObjective(S, [0.6, 0.5, 0.08]), [0, 1, 2, 3])
-    >>> greedy(oracle, [1, 1, 1]).values.round(4)
-    array([0.18  , 0.1832, 0.1874])
+    >>> Z = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
+    >>> oracle = GradientOracle(SmoothObjective(Z, Z @ [0.2, 0.6], "squared"), [0, 1, 2])
+    >>> greedy(oracle, [1, 1]).values.round(4)  # half the squares of the weights
+    array([0.18, 0.2 ])
     """
 
     def __init__(

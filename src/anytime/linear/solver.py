@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh, get_lapack_funcs
-from scipy.optimize import brentq
+from scipy.linalg import LinAlgError, cholesky, eigh, get_lapack_funcs
 
 Array = NDArray[np.float64]
 
@@ -41,32 +40,6 @@ def inverse_root(matrix: Array) -> Array:
     values, vectors = eigh(matrix)
     kept = values > _RANK * max(values[-1], 0.0) if values.size else np.zeros(0, dtype=bool)
     return np.asarray(vectors[:, kept].T / np.sqrt(values[kept])[:, None])
-
-
-def bounded_solution(C: Array, V: Array, bound: float | None) -> Array:
-    """The W of largest ``tr(V'W) - tr(W'CW)/2`` with ``|W| <= bound``; of least norm where there are several."""
-    if bound is None:
-        try:
-            root = cholesky(C, lower=True)
-            if root.diagonal().min() ** 2 > _RANK * C.diagonal().max():
-                return np.asarray(cho_solve((root, True), V))
-        except LinAlgError:
-            pass
-    values, vectors = eigh(C)
-    kept = values > _RANK * max(values[-1], 0.0)
-    values, vectors = values[kept], vectors[:, kept]
-    turned = vectors.T @ V
-
-    def weights(mu: float) -> Array:
-        return np.asarray(turned / (values + mu)[:, None])
-
-    mu = 0.0
-    if bound is not None and np.linalg.norm(weights(0.0)) > bound:  # sum_i (v_i / (e_i + mu))^2 = bound^2
-        most = float(np.linalg.norm(turned)) / bound
-        mu = brentq(
-            lambda t: 1 / np.linalg.norm(weights(t)) - 1 / bound, 0.0, most, xtol=1e-15 * most, rtol=1e-14
-        )
-    return np.asarray(vectors @ weights(mu))
 
 
 def minimised(
