@@ -262,6 +262,12 @@ bool Neighbours::can_have(const NeighbourRow& row, const GroupSets& sets, size_t
   return std::ranges::none_of(sets.of(set), [&](int32_t g) { return row.barred[g] != 0; });
 }
 
+bool Neighbours::can_have_any(const NeighbourRow& row, const GroupSets& sets) const noexcept {
+  for (size_t s = 0; s < sets.size(); ++s)
+    if (can_have(row, sets, s)) return true;
+  return false;
+}
+
 double Neighbours::weighed(int64_t price) const noexcept {
   return std::pow(static_cast<double>(std::max<int64_t>(price, 1)), rules_.price_power);
 }
@@ -499,6 +505,14 @@ void Neighbours::choose(std::span<const NeighbourRow> rows, std::span<Purchase> 
     Outlook outlook;
     for (size_t i = begin; i < end; ++i) {
       const NeighbourRow& row = rows[order[i]];
+      if (!fresh && gains == nullptr &&
+          !can_have_any(row, singles)) {  // whatever it names, it does not get it
+        outlook.singles = singles;
+        outlook.larger = {};
+        outlook.gains.assign(singles.size(), 0.0);
+        out[order[i]] = pick(row, outlook);
+        continue;
+      }
       if (!fresh) look(row, singles, room, outlook);
       const Outlook& known = fresh ? beginning() : outlook;
       out[order[i]] = pick(row, known);

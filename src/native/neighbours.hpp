@@ -78,7 +78,8 @@ class Neighbours {
   int64_t n_points() const noexcept { return static_cast<int64_t>(fold_.size()); }
   int64_t n_near() const noexcept { return std::min(rules_.n_neighbours, n_points()); }
 
-  // Decide for each row. gains (n, G), where given: of each group with what it requires, NaN for owned ones.
+  // Decide for each row; one that can have nothing names something all the same. gains (n, G), where given:
+  // of each group with what it requires, NaN for owned ones.
   void choose(std::span<const NeighbourRow> rows, std::span<Purchase> out, double* gains, int threads) const;
   // near (n, n_near): the places of each row's neighbours, increasing.
   void nearest(std::span<const NeighbourRow> rows, int32_t* near, int threads) const;
@@ -98,6 +99,7 @@ class Neighbours {
   void losses(int32_t point, const uint8_t* owned, const GroupSets& sets, Room& room, float* out) const;
   float loss(int32_t point, const float* out) const noexcept;
   Purchase pick(const NeighbourRow& row, const Outlook& outlook) const noexcept;
+  bool can_have_any(const NeighbourRow& row, const GroupSets& sets) const noexcept;
   double weighed(int64_t price) const noexcept;  // what a gain is divided by
   bool can_have(const NeighbourRow& row, const GroupSets& sets, size_t set) const noexcept;
   void append(const uint8_t* owned, std::span<const int32_t> groups, int32_t first, GroupSets& sets) const;
