@@ -25,7 +25,7 @@ from anytime.serve.engine import Engine, Question
 from anytime.serve.pace import StagePace
 from anytime.serve.plain import write_plain
 from anytime.serve.policy import Adaptive
-from anytime_research.testing.strategies import branching_plans
+from anytime.testing.strategies import branching_plans
 from tests.cli.running import run
 from tests.runtime.bench import ROWS, features_of, model_of
 

@@ -15,7 +15,7 @@ from anytime.blocks import LinearBlock
 from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.plan import Plan
 from anytime.runtime import Session
-from anytime_research.testing.strategies import feature_costs
+from anytime.testing.strategies import feature_costs
 from tests.runtime.bench import model_of
 
 BLOOD = {

@@ -17,9 +17,9 @@ from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import Run
 from anytime.plan import Plan
 from anytime.rules import MarginRule, ScoreRule
+from anytime.testing.strategies import plans
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
-from anytime_research.testing.strategies import plans
 from tests.reference.engine import run_row
 
 ROWS = np.random.default_rng(1).normal(size=(12, 4)).round(1)

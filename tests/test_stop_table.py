@@ -22,7 +22,7 @@ from anytime.plan import Plan
 from anytime.rules import MarginRule, StopTable
 from anytime.serve.pace import StagePace, checkpoints_of
 from anytime.serve.policy import Adaptive
-from anytime_research.testing.strategies import plans
+from anytime.testing.strategies import plans
 from tests.runtime.bench import ROWS, model_of
 from tests.serve.virtual import VirtualEngine, replay
 

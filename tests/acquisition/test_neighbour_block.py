@@ -10,7 +10,7 @@ import anytime as at
 from anytime._native import Neighbours
 from anytime.acquisition.masked_networks import MaskedNetworks
 from anytime.engine import Run
-from anytime_research.testing.strategies import feature_costs
+from anytime.testing.strategies import feature_costs
 from tests.reference import neighbours as plain
 
 MUCH = np.int64(2**61)

@@ -18,8 +18,8 @@ import anytime as at
 from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.losses import LINKS
 from anytime.plan import Plan
+from anytime.testing.strategies import plans
 from anytime.trees.block import TreeBlock
-from anytime_research.testing.strategies import plans
 from tests.export.helpers import (
     STRICT,
     Compiled,

@@ -18,8 +18,8 @@ from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.losses import LINKS
 from anytime.plan import Plan
 from anytime.rules import FunctionRule, ScoreRule
+from anytime.testing.strategies import plans, tree_arrays
 from anytime.trees.block import TreeBlock
-from anytime_research.testing.strategies import plans, tree_arrays
 from tests.export.families import budgets_of
 from tests.export.helpers import (
     Families,

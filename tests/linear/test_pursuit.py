@@ -14,7 +14,7 @@ import anytime as at
 from anytime.greedy import GainOracle, greedy
 from anytime.linear import pursuit
 from anytime.linear.pursuit import GroupedProblem, PursuitOracle
-from anytime_research.testing.strategies import feature_costs
+from anytime.testing.strategies import feature_costs
 from tests.reference.linear import Rows, random_problem, sequence
 
 CRITERIA = ["omp", "forward", "norm", "single", "forward_single"]

@@ -16,7 +16,7 @@ from anytime.features import Extractor, Features
 from anytime.plan import Plan
 from anytime.rules import MarginRule, ScoreRule
 from anytime.runtime import BatchSession, Session, StopFlag
-from anytime_research.testing.strategies import plans
+from anytime.testing.strategies import plans
 from tests.runtime.bench import ROWS, Clock, features_of, linear_plan, model_of
 
 

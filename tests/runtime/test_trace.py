@@ -12,7 +12,7 @@ from anytime.blocks import LinearBlock
 from anytime.costs import FeatureCosts
 from anytime.rules import ScoreRule
 from anytime.runtime import Event, ReplayError, Session, Trace, replay
-from anytime_research.testing.strategies import plans
+from anytime.testing.strategies import plans
 from tests.runtime.bench import (
     ROWS,
     Clock,

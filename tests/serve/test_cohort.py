@@ -9,7 +9,7 @@ from anytime.serve.engine import Engine
 from anytime.serve.pace import StagePace
 from anytime.serve.policy import Adaptive
 from anytime.serve.questions import Question
-from anytime_research.testing.strategies import plans
+from anytime.testing.strategies import plans
 from tests.runtime.bench import ROWS, model_of
 from tests.serve.virtual import stumps
 

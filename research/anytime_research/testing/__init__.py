@@ -1,1 +1,0 @@
-"""Random price lists, forests and plans for tests."""
