@@ -12,13 +12,10 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import anytime as at
+from anytime_research.datasets.optimum import frontier_of  # in the repository (research/), not in the wheel
+from anytime_research.linear.baselines import LassoRegressor  # too
 
-# in the repository (research/), not in the wheel
-from anytime_research.datasets.generators import make_priced_regression
-from anytime_research.datasets.optimum import frontier_of
-from anytime_research.linear.baselines import LassoRegressor
-
-data = make_priced_regression(2000, 16, group_size=4, noise=0.3, correlation=0.8, random_state=1)
+data = at.datasets.make_priced_regression(2000, 16, group_size=4, noise=0.3, correlation=0.8, random_state=1)
 X, y, costs = data
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
 

@@ -14,14 +14,12 @@ from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
+import anytime as at
 from anytime.online import Experts, OnlineSelector, regret_upper_bound
-
-# in the repository (research/), not in the wheel
-from anytime_research.datasets.generators import make_priced_classification
 from anytime_research.online import ExpertRegret
 
 ROUNDS, COST, RUNS, PAST = 20_000, 0.2, 20, 600
-X, y, _ = make_priced_classification(PAST + ROUNDS, n_groups=6, random_state=0)
+X, y, _ = at.datasets.make_priced_classification(PAST + ROUNDS, n_groups=6, random_state=0)
 X_past, y_past, X, y = X[:PAST], y[:PAST], X[PAST:], y[PAST:]
 
 

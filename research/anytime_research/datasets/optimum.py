@@ -1,4 +1,4 @@
-"""The best purchase at every budget, of data from ``generators``: by trying all sets of groups.
+"""The best purchase at every budget, of data from the generators of ``anytime.datasets``: by trying all sets of groups.
 
 What a set of groups is worth has a closed form there, so the optimum is exact: no learner that buys the same groups for every
 row does better.
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.costs import FeatureCosts
-from anytime_research.datasets.generators import PricedDataset
+from anytime.datasets import PricedDataset
 
 __all__ = ["Optimum", "frontier_of", "optimum_of", "value_of"]
 
@@ -41,7 +41,7 @@ def optimum_of(data: PricedDataset, budget: float) -> Optimum:
 
     Examples
     --------
-    >>> from anytime_research.datasets.generators import make_priced_regression
+    >>> from anytime.datasets import make_priced_regression
     >>> data = make_priced_regression(random_state=0)
     >>> optimum_of(data, 0).groups, optimum_of(data, data.costs.total).cost == data.costs.total
     ((), True)

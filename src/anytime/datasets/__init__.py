@@ -1,4 +1,4 @@
-"""Data with prices: bundled sets, images with measured extractors, and tests with real prices.
+"""Data with prices: bundled sets, seeded generators, images with measured extractors, and tests with real prices.
 
 ``load`` is the way to every table of examples; ``names`` and ``describe`` say what there is. ``load_images`` reads MNIST,
 Fashion-MNIST and CIFAR-10 from a folder of the user's.
@@ -9,6 +9,7 @@ FeatureCosts(11 groups, 30 columns, total 100 units)
 """
 
 from anytime.datasets.dataset import About, Dataset
+from anytime.datasets.generators import PricedDataset, make_priced_classification, make_priced_regression
 from anytime.datasets.image_files import load_images
 from anytime.datasets.images import DigitImages, extract, image_extractors, load_digit_images
 from anytime.datasets.registry import describe, load, names
@@ -20,11 +21,14 @@ __all__ = [
     "DataNotFoundError",
     "Dataset",
     "DigitImages",
+    "PricedDataset",
     "describe",
     "extract",
     "image_extractors",
     "load",
     "load_digit_images",
     "load_images",
+    "make_priced_classification",
+    "make_priced_regression",
     "names",
 ]

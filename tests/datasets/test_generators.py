@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anytime_research.datasets.generators import make_priced_classification, make_priced_regression
+from anytime.datasets import make_priced_classification, make_priced_regression
 from anytime_research.datasets.optimum import frontier_of, optimum_of, value_of
 
 MAKERS = [make_priced_regression, make_priced_classification]
