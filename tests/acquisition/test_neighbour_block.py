@@ -269,7 +269,10 @@ def test_decisions_do_not_depend_on_the_company_or_on_threads(block):
 
 
 def test_a_row_is_not_its_own_neighbour(block):
-    rows, owned = block.steps.expanded(block.reference.rows[:20]), np.tile([True, True, False, False], (20, 1))
+    rows, owned = (
+        block.steps.expanded(block.reference.rows[:20]),
+        np.tile([True, True, False, False], (20, 1)),
+    )
     nothing, left = np.zeros_like(owned), np.full(20, MUCH)
     with_itself = block.native.choose(rows, owned, nothing, left, all_gains=True)[3]
     without = block.native.choose(rows, owned, nothing, left, np.arange(20), all_gains=True)[3]

@@ -15,7 +15,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from anytime.acquisition.inputs import Inputs, Steps
+from anytime.acquisition.inputs import Inputs, ValueSteps
 from anytime.acquisition.masked_networks import MaskedNetworks, Targets, train_networks
 from anytime.acquisition.mean_spending import spend_mean
 from anytime.acquisition.neighbour_block import FINISHED, NeighbourBlock, Reference
@@ -122,7 +122,7 @@ class _AcquisitionModel(ColumnModel):
         targets, offset, unit = self._targets(y)
         inputs = _inputs_of(numbers, self.columns_.categories)
         Z = inputs.matrix(numbers).astype(np.float32)
-        steps = Steps.of(Z, inputs)
+        steps = ValueSteps.of(Z, inputs)
         group = costs.column_group[inputs.column]
         group = np.concatenate([group, group[steps.source]]).astype(np.int32)
         fold = _folds(targets, min(self.folds, len(Z)), random)

@@ -78,7 +78,7 @@ class Inputs(NamedTuple):
         return np.concatenate([z, z[:, self.pairs[:, 0]] * z[:, self.pairs[:, 1]]], axis=1)
 
 
-class Steps(NamedTuple):
+class ValueSteps(NamedTuple):
     """More numbers made of inputs: how far a value has come from one quantile to the next, between -0.5 and 0.5.
 
     With these a small network can treat a column as a tree does, where a value alone would be a straight line to it (piecewise
@@ -90,7 +90,7 @@ class Steps(NamedTuple):
     high: NDArray[np.float32]
 
     @classmethod
-    def of(cls, Z: NDArray[np.float32], inputs: Inputs) -> Steps:
+    def of(cls, Z: NDArray[np.float32], inputs: Inputs) -> ValueSteps:
         """Steps between quantiles of all values; fewer of each where there are many columns."""
         n_steps = min(_MOST_STEPS, _MOST_INPUTS // max(inputs.column.size, 1) - 1)
         made: list[tuple[int, float, float]] = []

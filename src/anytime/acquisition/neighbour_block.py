@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime._native import Neighbours
-from anytime.acquisition.inputs import Inputs, Steps
+from anytime.acquisition.inputs import Inputs, ValueSteps
 from anytime.acquisition.masked_networks import LAYERS, MaskedNetworks
 from anytime.blocks import Block, Memory, State
 from anytime.costs import UNLIMITED, BoundCosts
@@ -49,7 +49,7 @@ class NeighbourBlock(Block):
     def __init__(
         self,
         inputs: Inputs,
-        steps: Steps,
+        steps: ValueSteps,
         networks: MaskedNetworks,
         reference: Reference,
         costs: BoundCosts,
@@ -270,7 +270,7 @@ class NeighbourBlock(Block):
         inputs = Inputs(column, kind, centre, scale, np.empty((0, 2), dtype=np.int32))
         if not arrays["source"].size == arrays["low"].size == arrays["high"].size:
             raise ValueError("the steps of purchases by neighbours do not fit together")
-        steps = Steps(arrays["source"], arrays["low"], arrays["high"])
+        steps = ValueSteps(arrays["source"], arrays["low"], arrays["high"])
         networks = MaskedNetworks(*(arrays[name] for name in LAYERS))
         reference = Reference(arrays["rows"], arrays["fold"], arrays.get("labels"), arrays.get("values"))
         return cls(inputs, steps, networks, reference, costs, **description)
