@@ -232,6 +232,12 @@ def test_a_rare_class_does_not_keep_other_kinds_away():
     assert model.classes_.tolist() == ["no", "perhaps", "yes"]
 
 
+def test_classes_rarer_than_the_folds_leave_trees_alone():
+    X = np.random.default_rng(0).normal(size=(8, 2))
+    model = at.AutoClassifier(random_state=0).fit(X, ["a", "b"] * 4)
+    assert model.predict(X).shape == (8,)
+
+
 def test_numbers_that_are_too_large_for_other_kinds_are_left_to_trees():
     X, y, costs = linear_table(300)
     for factor in (1e39, 1e200):

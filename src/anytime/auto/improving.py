@@ -74,7 +74,7 @@ class Improvement:
         self.training, self.plan, self.booster = training, plan, booster
         self.interrupted = self.out_of_time = False
         self.splits = list(self._splits())
-        self.judged = np.concatenate([judge for _, judge in self.splits])
+        self.judged = np.concatenate([np.empty(0, dtype=np.intp), *(judge for _, judge in self.splits)])
         self.half = training.random.uniform(size=self.judged.size) < 0.5
         self.chain = [self._owned(plan, stage) for stage in range(plan.n_stages)]
         self.branches = [self._owned(branch, branch.n_stages - 1) for branch in plan.branches]
