@@ -153,6 +153,15 @@ def speed() -> None:
     model = at.AcquisitionClassifier(random_state=0, time_budget=20).fit(X[:10_000], y[:10_000])
     rows = X[10_000:]
     model.predict_one(rows[0], budget=1)
+    block: Any = model.plan_.blocks[0]
+    inputs, left = block.matrix(rows[:100]), np.array([2**60])
+    for owned in (1, 5, 20, 40):
+        has = np.argsort(random.uniform(size=(100, 64)), axis=1) < owned
+        began = time.process_time()
+        for i in range(100):
+            block.native.choose(inputs[i : i + 1], has[i : i + 1], np.zeros((1, 64), dtype=bool), left)
+        took = (time.process_time() - began) / 100
+        print(f"a decision by itself, {owned} groups owned: {1e3 * took:.3f} ms of processor time")
     for purchases in (2, 6, 20, 40):
         began = time.process_time()
         for row in rows[:50]:
@@ -160,7 +169,7 @@ def speed() -> None:
         took = (time.process_time() - began) / 50 / (purchases - 1)
         print(f"one row at a time, {purchases} purchases: {1e3 * took:.3f} ms of processor time a decision")
     model.set_params(n_jobs=2)
-    model.plan_.blocks[0].n_threads = 2  # type: ignore[attr-defined]
+    block.n_threads = 2
     began, clock = time.process_time(), time.perf_counter()
     model.predict(rows, budget=6)
     used, waited = time.process_time() - began, time.perf_counter() - clock
