@@ -117,6 +117,7 @@ def _verdict(table: dict[str, Any]) -> dict[str, Any]:
     ratio = np.maximum(error, LEAST) / np.maximum(rival, LEAST)
     return {
         "cells": len(cells),
+        "fewest splits": min(row["splits"] for row in table.values()),
         "level or ahead": round(1 - cells.count("behind") / len(cells), 4),
         "clearly ahead": round(cells.count("ahead") / len(cells), 4),
         "clearly behind": cells.count("behind"),
@@ -147,6 +148,7 @@ def page(told: dict[str, Any]) -> str:
         lines += [
             f"### {entry}",
             "",
+            f"{verdict['fewest splits']} splits or more; with one, nothing is clear. "
             f"Level or ahead in {verdict['level or ahead']:.1%} of {verdict['cells']} cells, clearly ahead in "
             f"{verdict['clearly ahead']:.1%}, clearly behind in {verdict['clearly behind']}; mean error relative to the best "
             f"rival's {verdict['relative error']:.3f} (bars: {bars}). More than 5 % of the budget is unspent in "
