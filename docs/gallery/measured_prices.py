@@ -33,7 +33,7 @@ curve = at.curve(model, X_test, y[test], meter="model")  # after each stage of t
 
 # Image by image, from raw pixels: the next group is computed only while the model is not sure enough.
 session = at.Session(model, features)
-sure = 0.95
+sure = 0.9
 answers = [session.predict(image, confidence=sure) for image in images[test]]
 computed = Counter(group for answer in answers for group in answer.groups)
 spent = float(np.mean([float(answer.cost) for answer in answers]))

@@ -493,7 +493,8 @@ class Neighbours:
     ``inputs`` (N, m) float32, of which the first ``n_measured`` make up distances, ``input_group`` (m,), ``fold`` (N,) the
     network of each point; ``labels`` (N,) or ``values`` (N, K).
     ``w1`` (F, m + G, h1) to ``b3`` (F, K) are the layers. ``floor`` is added to the probability of a true class before its
-    logarithm is taken; gains are compared per ``price_power`` of the price; ``look_ahead`` is the number of promising groups whose pairs and triples are tried.
+    logarithm is taken; gains are compared per ``price_power`` of the price; ``look_ahead`` is the number of promising groups
+    whose pairs and triples are tried.
 
     Rows are given by their inputs, of which only those of ``owned`` groups, (n, G), are read.
     """
