@@ -268,8 +268,10 @@ bool Neighbours::can_have_any(const NeighbourRow& row, const GroupSets& sets) co
   return false;
 }
 
-double Neighbours::weighed(int64_t price) const noexcept {
-  return std::pow(static_cast<double>(std::max<int64_t>(price, 1)), rules_.price_power);
+// Of what does harm, the cheaper is the better.
+double Neighbours::rate(double gain, int64_t price) const noexcept {
+  const double weighed = std::pow(static_cast<double>(std::max<int64_t>(price, 1)), rules_.price_power);
+  return gain > 0 ? gain / weighed : gain * weighed;
 }
 
 // ---------------------------------------------------------------------- losses
@@ -398,11 +400,11 @@ void Neighbours::look(const NeighbourRow& row, const GroupSets& singles, Room& r
 // Pairs of the most promising groups, and the best of these with each of the others.
 void Neighbours::look_ahead(const NeighbourRow& row, Room& room, Outlook& outlook) const {
   const GroupSets& singles = outlook.singles;
-  const auto rate = [&](size_t s) { return outlook.gains[s] / weighed(singles.price[s]); };
+  const auto rate_of = [&](size_t s) { return rate(outlook.gains[s], singles.price[s]); };
   std::vector<size_t> best;
   for (size_t s = 0; s < singles.size(); ++s)
     if (can_have(row, singles, s)) best.push_back(s);
-  std::ranges::stable_sort(best, [&](size_t a, size_t b) { return rate(a) > rate(b); });
+  std::ranges::stable_sort(best, [&](size_t a, size_t b) { return rate_of(a) > rate_of(b); });
   if (best.size() > static_cast<size_t>(rules_.look_ahead))
     best.resize(static_cast<size_t>(rules_.look_ahead));
   const auto cheapest = [&](std::initializer_list<size_t> members) {  // of equal ones the one that gains more
@@ -424,7 +426,7 @@ void Neighbours::look_ahead(const NeighbourRow& row, Room& room, Outlook& outloo
   measure(row, sets, false, room, outlook.larger_gains);
   size_t leading = 0;
   for (size_t p = 1; p < pairs.size(); ++p) {
-    const auto of = [&](size_t q) { return outlook.larger_gains[q] / weighed(sets.price[q]); };
+    const auto of = [&](size_t q) { return rate(outlook.larger_gains[q], sets.price[q]); };
     if (of(p) > of(leading)) leading = p;
   }
   const auto [one, other] = pairs[leading];
@@ -453,10 +455,10 @@ Purchase Neighbours::pick(const NeighbourRow& row, const Outlook& outlook) const
   Purchase found;
   double most = 0.0;
   const auto consider = [&](const GroupSets& sets, const std::vector<double>& gains, size_t s) {
-    const double rate =
-        sets.price[s] > 0 ? gains[s] / weighed(sets.price[s]) : std::numeric_limits<double>::infinity();
-    if (found.group >= 0 && (rate < most || (rate == most && sets.price[s] >= found.price))) return;
-    most = rate;
+    const double here =
+        sets.price[s] > 0 ? rate(gains[s], sets.price[s]) : std::numeric_limits<double>::infinity();
+    if (found.group >= 0 && (here < most || (here == most && sets.price[s] >= found.price))) return;
+    most = here;
     found = {sets.first[s], sets.price[s], gains[s]};
   };
   for (size_t s = 0; s < outlook.singles.size(); ++s)

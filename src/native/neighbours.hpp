@@ -100,7 +100,7 @@ class Neighbours {
   float loss(int32_t point, const float* out) const noexcept;
   Purchase pick(const NeighbourRow& row, const Outlook& outlook) const noexcept;
   bool can_have_any(const NeighbourRow& row, const GroupSets& sets) const noexcept;
-  double weighed(int64_t price) const noexcept;  // what a gain is divided by
+  double rate(double gain, int64_t price) const noexcept;  // what gains are compared by
   bool can_have(const NeighbourRow& row, const GroupSets& sets, size_t set) const noexcept;
   void append(const uint8_t* owned, std::span<const int32_t> groups, int32_t first, GroupSets& sets) const;
   GroupSets singles_of(const uint8_t* owned) const;  // of groups that have inputs

@@ -100,6 +100,32 @@ def test_a_mean_budget_of_a_batch_is_never_exceeded(model, mean):
     assert both.mean() <= mean + 1e-9
 
 
+def test_a_price_of_money_lifts_no_bound():
+    X, _ = table(60, 1)
+    thrifty = AcquisitionClassifier(costs=COSTS, cost_penalty=1e-6, **SMALL).fit(*table())
+    both = thrifty.cost(X, budget=3.0, mean_budget=2.5)
+    assert both.max() <= 3.0
+    assert both.mean() <= 2.5
+
+
+def test_what_is_free_and_useless_ends_no_purchases():
+    """R3, with a price of money."""
+    X, y = table()
+    X = np.column_stack([np.random.default_rng(3).normal(size=len(X)), X[:, 2:4]])
+    free = at.FeatureCosts({"noise": 0.0, "signal": 1.0}, groups={"noise": [0], "signal": [1, 2]})
+    model = AcquisitionClassifier(costs=free, cost_penalty=1e-3, **SMALL).fit(X, y)
+    assert (model.cost(X) == 1.0).mean() > 0.9
+
+
+def test_a_row_without_money_goes_on_when_it_has_some():
+    X, y = table()
+    thrifty = AcquisitionClassifier(costs=COSTS, cost_penalty=1e-6, **SMALL).fit(X, y)
+    session = Session(thrifty, features_of(thrifty.plan_))
+    poor = session.predict(X[0], budget=1.0)
+    assert poor.reason == "budget"
+    assert session.resume(budget=8.0).cost > poor.cost
+
+
 def test_money_goes_where_it_helps_most():
     """R7: rows of a batch pay unequal amounts, and are answered better than with the same for each."""
     X, y = planted(800, 0)

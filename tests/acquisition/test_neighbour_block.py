@@ -217,8 +217,10 @@ def test_gains_are_those_of_the_definition(kind, request):
             continue
         prices = [(plain.closed(block, [g]) & ~own) @ block.costs.prices for g in range(block.costs.n_groups)]
         assert price[i] == prices[group[i]]
-        best = np.nanmax(np.where(own, np.nan, expected / np.maximum(prices, 1)))
-        assert gain[i] / price[i] >= best - 1e-9
+        weighed = np.maximum(prices, 1.0) ** block.price_power
+        rates = np.where(own, np.nan, np.where(expected > 0, expected / weighed, expected * weighed))
+        rate = gain[i] / weighed[group[i]] if gain[i] > 0 else gain[i] * weighed[group[i]]
+        assert rate >= np.nanmax(rates) - 1e-2 * abs(np.nanmax(rates))
 
 
 def test_scores_are_the_mean_of_the_networks(block):

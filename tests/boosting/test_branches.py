@@ -137,3 +137,13 @@ def test_budgets_that_cannot_be_are_refused(wrong):
     X = np.random.default_rng(0).normal(size=(60, 2))
     with pytest.raises(ValueError, match="budgets are a list of numbers"):
         at.SpeedBoostRegressor(budgets=wrong).fit(X, X[:, 0])
+
+
+def test_budgets_of_nothing_and_more_than_everything_are_planned_without_harm():
+    X, y, _ = at.datasets.load("wine")
+    costs = at.FeatureCosts(np.r_[0.0, np.ones(X.shape[1] - 1)])
+    for named in ([0.0], [3.0, 0.0, 3.0, 1e6]):
+        model = at.SpeedBoostClassifier(
+            costs=costs, budgets=named, n_estimators=10, max_stages=1, random_state=0
+        ).fit(X, y)
+        assert model.cost(X, budget=3.0).max() <= 3.0

@@ -156,7 +156,7 @@ class _AcquisitionModel(ColumnModel):
             cost_penalty=self.cost_penalty,
             confidence=self.confidence,
             n_neighbours=self.n_neighbours,
-            price_power=_PRICE_POWER,
+            price_power=1.0 if self.cost_penalty else _PRICE_POWER,  # a penalty is on the price itself
             look_ahead=self.look_ahead,
             n_threads=self._threads(),
         )
@@ -223,9 +223,10 @@ class _AcquisitionModel(ColumnModel):
 
     @property
     def _block(self) -> NeighbourBlock | None:
-        """What decides; None where no column tells anything."""
+        """What decides, with the threads of today; None where no column tells anything."""
         for block in self._plan.blocks:
             assert isinstance(block, NeighbourBlock)
+            block.n_threads = self._threads()
             return block
         return None
 

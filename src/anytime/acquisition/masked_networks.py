@@ -6,11 +6,12 @@ network that has not seen them, so that what their losses say of a purchase hold
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -99,7 +100,11 @@ def train_networks(
     """
     closure = _closures(costs)
     n_folds = int(fold.max()) + 1
-    allowed = time_share * (clock.seconds - clock.elapsed) / (n_folds if n_jobs in (None, 1) else 1)
+    allowed = (
+        time_share
+        * (clock.seconds - clock.elapsed)
+        / math.ceil(n_folds / min(n_folds, effective_n_jobs(n_jobs)))
+    )
 
     def one(f: int) -> Layers:
         rows = np.flatnonzero(fold != f)

@@ -40,9 +40,12 @@ def spend_mean(
         can &= (run.done < run.plan.n_stages) & ~_lacking(block, memory)
         rows = np.flatnonzero(can)
         if not rows.size:
-            run.advance(np.where(memory["next"] == FINISHED, run.plan.n_stages, run.done))
+            until = np.where(memory["next"] == FINISHED, run.plan.n_stages, run.done)
+            run.advance(until, budget=cap, deadline=due, stop=stop)
             return
-        rate = memory["gain"][rows] / np.maximum(memory["price"][rows], 1)
+        gain, whole = memory["gain"][rows], np.maximum(memory["price"][rows], 1)
+        rate = np.where(gain > 0, gain / whole, gain * whole)
+        rate[price[rows] == 0] = np.inf
         rows = rows[np.lexsort((rows, price[rows], -rate))]
         spent = np.cumsum(price[rows])
         taken = max(int(np.searchsorted(spent, _SHARE * left, side="right")), 1)

@@ -168,7 +168,8 @@ class NeighbourBlock(Block):
             None if own is None else own[rows],
             threads=self.n_threads,
         )
-        over = gain < self._tick_penalty * price if self.cost_penalty else np.zeros(rows.size, dtype=bool)
+        # what is free is had; a row that lacks the money may go on when it has more
+        over = (price > 0) & (price <= left) & (gain < self._tick_penalty * price) & (self.cost_penalty > 0)
         if self.confidence is not None:
             over |= self._confidences(inputs, owned) >= self.confidence
         memory["next"][rows] = np.where(over, FINISHED, group)

@@ -228,7 +228,7 @@ class Renewal:
             most = min(_BRANCHES, max_stages, max(len(self.training.table) // 20, 8))
             return budgets(self.sets, order, most)
         ticks = self.training.costs.costs.budgets_ticks(np.asarray(self.planned, dtype=np.float64))
-        return sorted({int(t) for t in ticks if t < self.sets.price(self.sets.everything)})
+        return sorted({int(t) for t in ticks if 0 < t < self.sets.price(self.sets.everything)})
 
     @property
     def has_searched(self) -> bool:

@@ -109,9 +109,10 @@ class GradientRounds:
         return True
 
     def _drawn_rows(self) -> NDArray[np.intp]:
-        """Some of the rows to learn from, in their order."""
+        """Some of the rows to learn from, in their order; all of the few of which none is drawn."""
         rows = np.arange(len(self.objective.y)) if self.rows is None else self.rows
-        return rows[self._row_random.uniform(size=rows.size) < self.row_share]
+        drawn = rows[self._row_random.uniform(size=rows.size) < self.row_share]
+        return drawn if drawn.size else rows
 
     def _one_by_one(self, gradient: NDArray[Any], hessian: NDArray[Any]) -> list[TreeArrays] | None:
         """A tree for each output, added to the scores; None where none finds a split."""

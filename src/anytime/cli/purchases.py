@@ -133,7 +133,7 @@ def _quality(model: Any, judged: AnytimeCurve | None, purchase: PlanPurchase) ->
 def held_out(model: Any) -> tuple[str, NDArray[np.float64]] | None:
     """What held-out rows are judged by, and its value before the first stage and after each; quality below 0 is minus a loss."""
     from anytime.auto import AutoClassifier
-    from anytime.boosting import SpeedBoostClassifier
+    from anytime.boosting import GradientBoostingClassifier, SpeedBoostClassifier, SpeedBoostRanker
     from anytime.boosting.boosted import BoostedRanker
     from anytime.losses import loss_for
 
@@ -144,8 +144,10 @@ def held_out(model: Any) -> tuple[str, NDArray[np.float64]] | None:
         return "accuracy", quality
     if hasattr(model, "validation_errors_"):  # an ensemble counts wrong answers
         return "error" if hasattr(model, "classes_") else "squared loss", -quality
-    if isinstance(model, (AutoClassifier, SpeedBoostClassifier)):
+    if isinstance(model, (AutoClassifier, GradientBoostingClassifier, SpeedBoostClassifier)):
         return "Brier score", -quality
+    if isinstance(model, SpeedBoostRanker):
+        return "1 - NDCG", -quality
     loss = getattr(model, "loss", "auto")
     if isinstance(loss, str) and loss == "auto":
         loss = "lambdarank" if isinstance(model, BoostedRanker) else loss_for(model.plan_.link)

@@ -27,8 +27,10 @@ class StreamLearner(ABC):
     standardises: ClassVar[bool] = True  # whether columns are put on one scale for it by default
     known: ClassVar[dict[str, type[StreamLearner]]] = {}  # all that have been defined, by kind
 
-    def __init_subclass__(cls) -> None:
-        cls.known[cls.kind] = cls
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "kind" in vars(cls):  # not one that is to be derived from, nor a variant of another
+            cls.known[cls.kind] = cls
 
     def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
         """A bank of fresh learners; learner ``i`` depends on ``random_state`` and ``i`` alone."""
