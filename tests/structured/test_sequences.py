@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anytime as at
-from anytime.structured import StructuredTrainer
+from anytime.structured import StructuredSpeedBoost
 from anytime.testing import check_anytime_estimator
 
 WORDS = {"D": ["the", "a", "some"], "N": ["dog", "cat", "tree", "fish"], "V": ["runs", "fish", "sleeps"]}
@@ -409,14 +409,14 @@ def test_warm_start_says_when_there_is_nothing_to_go_on_from(data, tmp_path):
 
 def test_ctrl_c_ends_training_with_what_is_learned(data, monkeypatch):
     X, y, _, _ = data
-    step = StructuredTrainer.step
+    step = StructuredSpeedBoost.step
 
     def interrupted(trainer):
         if len(trainer.steps) == 2:
             raise KeyboardInterrupt
         return step(trainer)
 
-    monkeypatch.setattr(StructuredTrainer, "step", interrupted)
+    monkeypatch.setattr(StructuredSpeedBoost, "step", interrupted)
     model = at.SequenceLabeler(folds=2, random_state=0).fit(X, y)
     assert len(model.steps_) == 2
     assert model.score(X, y) > 0.5

@@ -9,7 +9,7 @@ from scipy.special import logsumexp, softmax
 
 import anytime as at
 from anytime.ragged import offsets_of
-from anytime.structured import Chains, EntropySelector, StructuredRules, StructuredTrainer
+from anytime.structured import Chains, EntropySelector, StructuredRules, StructuredSpeedBoost
 from anytime.structured.learners import FittedUpdate
 from anytime.structured.predictors import LinearPredictor
 
@@ -50,7 +50,7 @@ def projected(X, target):
 
 
 def trainer(structures, truth, **rules):
-    return StructuredTrainer(
+    return StructuredSpeedBoost(
         structures,
         truth,
         np.ones(len(truth)),

@@ -16,7 +16,7 @@ from anytime.structured import (
     EntropySelector,
     LinearUpdateLearner,
     StructuredRules,
-    StructuredTrainer,
+    StructuredSpeedBoost,
     TreeUpdateLearner,
 )
 from anytime.structured.beliefs import entropies
@@ -37,7 +37,7 @@ def chains(n=60, seed=0, order=1):
 
 
 def trainer(structures, truth, learners=None, selectors=None, prices=(1.0, 1.0, 5.0), seed=0, **rules):
-    return StructuredTrainer(
+    return StructuredSpeedBoost(
         structures,
         truth,
         np.ones(len(truth)),
@@ -192,7 +192,7 @@ def test_groups_stay_together():
     """Frames of a video: no fold and no held-out part splits a group, and folds are of about equal size."""
     structures, truth, _ = chains()
     groups = np.arange(60) // 7
-    learned = StructuredTrainer(
+    learned = StructuredSpeedBoost(
         structures,
         truth,
         np.ones(len(truth)),
@@ -210,7 +210,7 @@ def test_groups_stay_together():
     assert np.bincount(fold).min() >= 14
     assert 14 <= np.sum(~split) <= 21
     with pytest.raises(ValueError, match="3 folds need as many groups, but there are 2"):
-        StructuredTrainer(
+        StructuredSpeedBoost(
             structures, truth, np.ones(len(truth)), learned.costs, [EntropySelector()], [boosted()],
             StructuredRules(folds=3), groups=np.arange(60) // 30,
         )  # fmt: skip

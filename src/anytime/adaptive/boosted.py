@@ -2,8 +2,8 @@
 
 In turns a tree joins the cheap model and a tree joins the gate. A split that needs a feature for the first time must be worth its
 price; what either of the two has bought is free for both. With no row allowed to the costly model the gate stays a constant and
-the cheap model of two classes is Greedy Miser, tree for tree. Nan, *Learning to predict under a budget*, 2018, Algorithm 5. Beyond
-it, one tree answers for all of several classes: a tenth of the trees for ten, and what it buys is paid by what all of them save.
+the cheap model of two classes is Greedy Miser, tree for tree. Nan, *Learning to predict under a budget*, 2018, Algorithm 5.
+Beyond it, one tree answers for all of several classes: a tenth of the trees for ten, and what it buys is paid by what all save.
 """
 
 from __future__ import annotations

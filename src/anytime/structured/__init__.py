@@ -11,7 +11,7 @@ from anytime.structured.scene_session import SceneSession
 from anytime.structured.selections import selected_pixels
 from anytime.structured.sequences import SequenceLabeler
 from anytime.structured.structures import WHOLE, ElementTable, Regions, Structures
-from anytime.structured.trainer import StructuredTrainer
+from anytime.structured.trainer import StructuredSpeedBoost
 
 __all__ = [
     "WHOLE",
@@ -28,8 +28,8 @@ __all__ = [
     "SequenceLabeler",
     "StructuredBlock",
     "StructuredRules",
+    "StructuredSpeedBoost",
     "StructuredStep",
-    "StructuredTrainer",
     "Structures",
     "TreeUpdateLearner",
     "Update",

@@ -23,7 +23,7 @@ from anytime.structured.model import ElementLabels, StructuredModel, read_labels
 from anytime.structured.rules import StructuredRules, StructuredStep
 from anytime.structured.structures import Array, ElementTable, Structures
 from anytime.structured.tokens import FeatureReader
-from anytime.structured.trainer import StructuredTrainer
+from anytime.structured.trainer import StructuredSpeedBoost
 from anytime.trees.clock import Clock
 
 __all__ = ["ElementLabeler"]
@@ -137,7 +137,7 @@ class ElementLabeler(StructuredModel):
 
         def train(
             rows: NDArray[np.intp] | None, max_stages: int, clock: Clock, drawn: str = ""
-        ) -> tuple[Plan, StructuredTrainer]:
+        ) -> tuple[Plan, StructuredSpeedBoost]:
             return train_structured(
                 structures if rows is None else structures.take(rows),
                 labels if rows is None else labels.take(elements_of(offsets, rows)[0]),
@@ -199,9 +199,9 @@ class ElementLabeler(StructuredModel):
             # of few elements a stage takes longer, for each of them, than of many: measure again
             pilot = min(int(np.searchsorted(so_far, 4 * so_far[pilot - 1])) + 1, n)
 
-    def _trainer_of(self, table: Array, labels: ElementLabels) -> StructuredTrainer | None:
+    def _trainer_of(self, table: Array, labels: ElementLabels) -> StructuredSpeedBoost | None:
         """The trainer of the fit before, where there is one; it goes on with the data that it has learned from."""
-        before: tuple[Array, ElementLabels, StructuredTrainer] | None = getattr(self, "_training", None)
+        before: tuple[Array, ElementLabels, StructuredSpeedBoost] | None = getattr(self, "_training", None)
         if before is None:
             if hasattr(self, "plan_"):
                 warnings.warn(

@@ -23,7 +23,7 @@ from anytime.structured.block import EntropySelector, StructuredBlock
 from anytime.structured.learners import UpdateLearner
 from anytime.structured.rules import StructuredRules, StructuredStep
 from anytime.structured.structures import Array, Structures
-from anytime.structured.trainer import StructuredTrainer
+from anytime.structured.trainer import StructuredSpeedBoost
 from anytime.trees.clock import Clock
 
 __all__ = ["ElementLabels", "StructuredModel", "class_weights", "read_labels", "train_structured"]
@@ -242,9 +242,9 @@ def train_structured(
     seed: int,
     n_threads: int,
     groups: NDArray[np.intp] | None = None,
-    before: StructuredTrainer | None = None,
+    before: StructuredSpeedBoost | None = None,
     drawn: str = "",
-) -> tuple[Plan, StructuredTrainer]:
+) -> tuple[Plan, StructuredSpeedBoost]:
     """Train, and make a plan of the stages up to the one with the least held-out loss (without copies: of all).
 
     Training ends after ``max_stages``, when nothing gains, when the held-out loss has not fallen for ``n_iter_no_change`` stages
@@ -252,7 +252,7 @@ def train_structured(
     ``drawn``: what of the data there was no time for, for the warning.
     """
     prior = np.log((labels.weight @ labels.truth + 1.0) / (labels.weight.sum() + labels.classes.size))
-    trainer = before or StructuredTrainer(
+    trainer = before or StructuredSpeedBoost(
         structures, labels.truth, labels.weight, costs, selectors, learners, rules,
         base=prior, groups=groups, seed=seed, n_threads=n_threads,
     )  # fmt: skip

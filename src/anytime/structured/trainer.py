@@ -9,7 +9,7 @@ replaces the scores only part of the way where they would be worse.
 
 To use it for another kind of data: a subclass of ``Structures``, distributions to be predicted, prices, selectors and learners.
 
-    trainer = StructuredTrainer(structures, truth, weight, costs, selectors, learners, StructuredRules(...))
+    trainer = StructuredSpeedBoost(structures, truth, weight, costs, selectors, learners, StructuredRules(...))
     trainer.run(100)
     block = trainer.block()                               # for a Plan
 """
@@ -31,7 +31,7 @@ from anytime.structured.objective import ElementLoss
 from anytime.structured.rules import StructuredRules, StructuredStep
 from anytime.structured.structures import WHOLE, Array, Structures
 
-__all__ = ["StructuredTrainer"]
+__all__ = ["StructuredSpeedBoost"]
 
 
 @dataclass(eq=False)
@@ -85,8 +85,8 @@ class _Candidate:
     draw: int  # of the structures that were held out
 
 
-class StructuredTrainer:
-    """Structured boosting, one step at a time; see the module.
+class StructuredSpeedBoost:
+    """Structured boosting that minds costs (Algorithm 7.1), one step at a time; see the module.
 
     Parameters
     ----------
