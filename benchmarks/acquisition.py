@@ -195,6 +195,7 @@ def main() -> None:
         return
     if given.keep is None:
         parser.error("--keep says where what is done is kept")
+    given.keep /= "reported" if given.reported else "development"
     given.keep.mkdir(parents=True, exist_ok=True)
     if not given.summary:
         for split in range(given.splits):

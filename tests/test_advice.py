@@ -48,6 +48,17 @@ def test_only_bought_values_are_read(model):
         assert model.next(other, bought) == model.next(row, ["b"])
 
 
+def test_a_mapping_may_have_a_group_without_what_that_requires():
+    needy = at.FeatureCosts(
+        {"a": 1.0, "b": 3.0, "c": 2.0}, groups={"a": [0], "b": [1], "c": [2, 3]}, requires={"c": ["a"]}
+    )
+    table = pd.DataFrame(X, columns=["w", "x", "y", "z"])
+    model = at.SpeedBoostClassifier(costs=needy, n_estimators=5, random_state=0).fit(table, Y)
+    assert model.next({"y": 1.4, "z": 0.2}).group in ("a", "b")
+    with pytest.raises(ValueError, match="'a' is said to be bought, but the row does not have it"):
+        model.next({"y": 1.4, "z": 0.2}, ["c"])
+
+
 def test_the_probability_of_another_answer_comes_true_on_new_rows():
     """R8: within 3 points over held-out rows, after some purchases."""
     digits, y = load_digits(return_X_y=True)

@@ -124,7 +124,9 @@ def owned_groups(
         given = np.array([number[name] for name in names], dtype=np.intp)
     for g in given:
         owned[list(plan.costs.table.closure(int(g)))] = True
-    if held is not None and (owned & ~held & _has_columns(plan)).any():
+    if bought is None and held is not None:  # a group that is there needs no other that is not
+        owned &= held | ~_has_columns(plan)
+    elif held is not None and (owned & ~held & _has_columns(plan)).any():
         lacking = costs.names[int(np.flatnonzero(owned & ~held & _has_columns(plan))[0])]
         raise ValueError(f"the group {lacking!r} is said to be bought, but the row does not have it")
     return owned

@@ -39,10 +39,9 @@ __all__ = ["AcquisitionClassifier", "AcquisitionRegressor"]
 _MOST_REFERENCE = 20_000  # rows among which neighbours are looked for; of more, a sample
 _MOST_LEVELS = 32  # of a categorical column that become inputs; the rarer ones count as none of them
 _PRICE_POWER = 0.7  # gains are compared per this power of the price: a budget is not to be spent on what is cheapest alone
-_FOLLOWED, _THRIFT = (
-    400,
-    2.5,
-)  # rows whose purchases say which sets will be asked for, with that power of a share of everything
+# Rows whose purchases say which sets will be asked for; fewer where that would take more decisions than the second number. Their
+# budgets are this power of an even share of everything
+_FOLLOWED, _MOST_DECISIONS, _THRIFT = 400, 20_000, 2.5
 _LARGEST = 1e30  # numbers beyond which nothing can be standardised
 
 
@@ -138,7 +137,7 @@ class _AcquisitionModel(ColumnModel):
         networks = train_networks(*given, clock=clock, time_share=0.4, seed=seed, n_jobs=self.n_jobs)
         block = self._block_of(inputs, steps, _scaled(networks, unit, offset), reference, costs)
         if block.n_stages and not clock.over:
-            visited = _visited(block, numbers[kept], random)
+            visited = _visited(block, numbers[kept], random, clock)
             networks = train_networks(
                 *given, clock=clock, seed=seed + 1, n_jobs=self.n_jobs, earlier=networks, visited=visited
             )
@@ -383,9 +382,11 @@ def _scaled(networks: MaskedNetworks, unit: Array, offset: Array) -> MaskedNetwo
     )
 
 
-def _visited(block: NeighbourBlock, X: Array, random: np.random.RandomState) -> NDArray[np.bool_]:
+def _visited(
+    block: NeighbourBlock, X: Array, random: np.random.RandomState, clock: Clock
+) -> NDArray[np.bool_]:
     """(s, G) sets of groups that some rows have after each of their purchases, with budgets of all sizes."""
-    own = random.permutation(len(X))[:_FOLLOWED]
+    own = random.permutation(len(X))[: min(_FOLLOWED, max(_MOST_DECISIONS // block.n_stages, 1))]
     rows, memory = X[own], block.remember(own.size)
     money = block.costs.prices.sum() * random.uniform(size=own.size) ** _THRIFT
     block.bound(memory, money.astype(np.int64), None)
@@ -395,7 +396,7 @@ def _visited(block: NeighbourBlock, X: Array, random: np.random.RandomState) -> 
         after = memory["owned"] | block.required[np.maximum(memory["next"], 0)]
         memory["next"][after @ block.costs.prices > memory["cap"]] = FINISHED
         buying = memory["next"] >= 0
-        if not buying.any():
+        if not buying.any() or clock.over:
             break
         block.buy(memory)
         found.append(memory["owned"][buying].copy())

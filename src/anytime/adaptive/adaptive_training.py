@@ -188,12 +188,12 @@ class AdaptiveModel(BoostedModel):
             except KeyboardInterrupt:
                 if not self.trials_:
                     raise
-                _warn_of_interrupt(number, len(settings))
+                _warn_of_interrupt(len(self.trials_), len(settings) - number)
                 break
             tried.append(candidate)
             self.trials_.append(candidate.trial)
             if candidate.alternation.interrupted:
-                _warn_of_interrupt(number + 1, len(settings))
+                _warn_of_interrupt(len(self.trials_), len(settings) - number - 1)
                 break
         return tried
 
@@ -549,5 +549,5 @@ def _rank(candidate: _TriedChain) -> tuple[float, float, float]:
     return -point.accuracy, point.cost, candidate.trial.objective
 
 
-def _warn_of_interrupt(done: int, wanted: int) -> None:
-    warnings.warn(f"interrupted: {done} of {wanted} settings were tried", stacklevel=5)
+def _warn_of_interrupt(done: int, left: int) -> None:
+    warnings.warn(f"interrupted: {done} of {done + left} settings were tried", stacklevel=6)
