@@ -39,6 +39,15 @@ def test_next_names_what_predict_buys(model):
         assert model.next(X[i], bought).group is None
 
 
+def test_next_keeps_to_the_bound_of_the_model(model):
+    small = model.truncate(budget=2.5)
+    bought: list[str] = []
+    while (advice := small.next(X[60], bought)).group is not None:
+        bought += advice.offers[0].buys
+    assert sorted(bought) == sorted(small.answer(X[60:61]).groups)
+    assert sum(COSTS.prices[name] for name in bought) <= 2.5
+
+
 def test_only_bought_values_are_read(model):
     row = X[60].copy()
     hidden = np.where([False, True, False, False], row, np.nan)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import column_or_1d
 from anytime.acquisition.inputs import Inputs, ValueSteps
 from anytime.acquisition.masked_networks import MaskedNetworks, Targets, train_networks
 from anytime.acquisition.mean_spending import spend_mean
-from anytime.acquisition.neighbour_block import FINISHED, NeighbourBlock, Reference
+from anytime.acquisition.neighbour_block import FINISHED, MOST_FOLDS, NeighbourBlock, Reference
 from anytime.advice import Offer, offer_of
 from anytime.costs import UNLIMITED
 from anytime.engine import Run, Stop
@@ -64,9 +64,9 @@ class _AcquisitionModel(ColumnModel):
         **shared("categorical_features", "time_budget", "random_state", "n_jobs", "verbose"),
         "confidence": [Interval(Real, 0, 1, closed="both"), None],
         "n_neighbours": [positive_integer],
-        "look_ahead": [Interval(Integral, 0, None, closed="left")],
+        "look_ahead": [Interval(Integral, 0, 64, closed="both")],
         "hidden_layer_sizes": ["array-like"],
-        "folds": [Interval(Integral, 2, None, closed="left")],
+        "folds": [Interval(Integral, 2, MOST_FOLDS, closed="both")],
     }
 
     def __init__(
@@ -203,16 +203,20 @@ class _AcquisitionModel(ColumnModel):
         block = self._block
         if block is None:
             return self.plan_.base[None], ()
-        first, gains, changes = block.expectations(X, owned)
+        _, gains, changes = block.expectations(X, owned)
+        own = UNLIMITED if self.budget is None else int(self._ticks("budget", self.budget))
+        cap = min(own, int(self.plan_.limit_ticks))
         memory = block.remember(1)
-        memory["owned"][0] = owned
+        memory["owned"][0], memory["cap"][0] = owned, cap
         block.choose(X, memory)
         scores = block.score(X, owned[None])
-        if memory["next"][0] < 0:  # sure enough, or nothing is worth its price
+        prices = (block.required & ~owned) @ block.costs.prices
+        first, affordable = int(memory["next"][0]), prices <= cap - int(owned @ block.costs.prices)
+        if first < 0 or not affordable[first]:  # sure enough, or nothing is worth its price, or can be paid
             return scores, ()
         offers = [
             offer_of(self.plan_, int(g), owned, gain=float(gains[g]), change=float(changes[g]))
-            for g in np.flatnonzero(~np.isnan(gains))
+            for g in np.flatnonzero(~np.isnan(gains) & affordable)
         ]
         name = self.costs_.names[first]
         offers.sort(key=lambda o: (o.group != name, -(o.gain or 0.0) / max(o.price, 1e-300), o.price))

@@ -24,6 +24,7 @@ from anytime.plan import Array
 __all__ = ["FINISHED", "UNDECIDED", "NeighbourBlock", "Reference"]
 
 UNDECIDED, FINISHED = -2, -1  # instead of the next group
+MOST_FOLDS = 100  # networks
 _SETTINGS = ("cost_penalty", "confidence", "n_neighbours", "price_power", "look_ahead")
 _DRAWN = 200  # reference rows that stand for what a first purchase may say
 _FLOOR = 0.05  # added to the probability of the true class: no single neighbour may count for all others

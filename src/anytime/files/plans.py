@@ -507,13 +507,15 @@ def _read_member(fields: Fields, own: Arrays, prefix: str, arrays: ArrayShelf, c
 
 def _read_neighbours(fields: Fields, own: Arrays, prefix: str, costs: BoundCosts, most_width: int) -> Block:
     """Purchases by neighbours: networks, and the rows that they are judged by."""
-    from anytime.acquisition.neighbour_block import NeighbourBlock
+    from anytime.acquisition.neighbour_block import MOST_FOLDS, NeighbourBlock
 
     n, stored = len(own["rows"]), sum(part.size for part in own.values())
     if costs.n_groups**2 + n > _FREE_WORK + _WORK_RATIO * stored:
         bad(f"array '{prefix}.rows'", f"too small for {costs.n_groups} groups")
     if ("labels" in own) == ("values" in own):
         bad(f"block '{prefix}'", "reference rows have either labels or values")
+    if len(own["b3"]) > MOST_FOLDS:  # each takes room in memory, however few units it has
+        bad(f"array '{prefix}.b3'", f"{len(own['b3'])} networks, but there are at most {MOST_FOLDS}")
     if own["b3"].shape[1] > most_width:
         bad(f"array '{prefix}.b3'", f"{own['b3'].shape[1]} outputs, but the plan has {most_width}")
     description = {
@@ -521,7 +523,7 @@ def _read_neighbours(fields: Fields, own: Arrays, prefix: str, costs: BoundCosts
         "confidence": fields.number("confidence", 0, 1) if fields.has("confidence") else None,
         "n_neighbours": fields.integer("n_neighbours", 1, 2**31),
         "price_power": fields.number("price_power", 0, 1),
-        "look_ahead": fields.integer("look_ahead", 0, 2**31),
+        "look_ahead": fields.integer("look_ahead", 0, 64),
         "n_stages": fields.integer("n_stages", 0, MOST_STAGES),
     }
     return NeighbourBlock.from_state(description, own, costs)
