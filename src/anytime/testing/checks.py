@@ -190,6 +190,9 @@ def a_prediction_is_the_trace_read_at_its_budget(model: Any, X: Any) -> None:
             expected = scores[stages]
         _assert_same(known.scores, expected, err_msg=f"model meter, known budget {budget!r}")
         by_row = _with(model, meter="realised").answer(X, budget=budget)
+        assert (by_row.cost <= budget * (1 + 1e-12)).all(), (
+            f"realised meter, budget {budget!r}: a row paid more"
+        )
         if (
             model.plan_.bounded_blocks
         ):  # what rows buy depends on the budget: they leave the chain to use it up
