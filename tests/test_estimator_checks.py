@@ -12,6 +12,9 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anytime as at
+from anytime.acquisition import masked_networks
+from anytime.adaptive import rungs
+from anytime.auto import estimators as auto
 from anytime.testing import check_anytime_estimator
 from tests.optional import installed_names
 
@@ -95,6 +98,14 @@ UNEQUAL_WEIGHTS = {
         "rows of a stream are in order: a row of weight 2 is not two rows at other places of it",
     ),
 }
+
+
+@pytest.fixture(autouse=True)
+def short_training(monkeypatch):
+    """Less of what no parameter shortens: conventions hold however long a model has learned."""
+    monkeypatch.setattr(auto, "_ROUNDS", 20)
+    monkeypatch.setattr(masked_networks, "_EPOCHS", (5, 120))
+    monkeypatch.setattr(rungs, "_ROUNDS", 5)
 
 
 def expected_to_fail(estimator: BaseEstimator) -> dict[str, str]:

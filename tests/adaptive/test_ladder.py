@@ -155,7 +155,7 @@ def test_rows_of_one_kind_are_judged_as_they_are(n_train):
 # ---------------------------------------------------------------------- the estimator
 
 
-def rows(n_classes=2, n=1500):
+def rows(n_classes=2, n=600):
     X, y = make_classification(n, 8, n_informative=6, n_redundant=0, n_classes=n_classes, random_state=3)
     cut = 2 * n // 3
     return X[:cut], y[:cut], X[cut:], y[cut:]
@@ -163,7 +163,7 @@ def rows(n_classes=2, n=1500):
 
 def ladder(costly=None, **settings):
     costly = KNeighborsClassifier() if costly is None else costly
-    return LadderClassifier(costly, n_estimators=20, max_stages=5, random_state=0, **settings)
+    return LadderClassifier(costly, n_estimators=10, max_stages=4, random_state=0, **settings)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -202,7 +202,7 @@ def test_labels_of_noise_cannot_be_foretold():
 
 
 def test_points_go_from_dear_to_cheap_and_name_the_first_exit_in_use():
-    X, y, _, _ = rows(n=600)
+    X, y, _, _ = rows()
     model = ladder(mean_budget=6.0).fit(X, y)
     costs = [point.cost for point in model.points_]
     assert costs == sorted(costs, reverse=True)
@@ -226,7 +226,7 @@ def test_few_validation_rows_do_not_say_who_is_sent():
 
 
 def test_the_scale_of_weights_does_not_matter_beside_validation_rows():
-    X, y, X_val, y_val = rows(n=600)
+    X, y, X_val, y_val = rows()
     near = FrozenEstimator(KNeighborsClassifier().fit(X, y))
     few, many = (
         ladder(near, mean_budget=5.0).fit(X, y, np.full(len(y), scale), X_val=X_val, y_val=y_val)
@@ -253,7 +253,7 @@ def test_rows_that_are_sent_are_those_the_costly_model_is_asked_about(budget):
 
 
 def test_the_tolerance_is_kept_on_validation_rows():
-    X, y, X_val, y_val = rows(n=900)
+    X, y, X_val, y_val = rows()
     costly = FrozenEstimator(KNeighborsClassifier().fit(X, y))
     costs = []
     for tolerance in (0.0, 0.1):
@@ -296,14 +296,14 @@ def test_an_adaptive_model_may_be_the_costly_one():
 
 
 def test_it_is_the_same_on_any_number_of_threads():
-    X, y, X_test, _ = rows(n=600)
+    X, y, X_test, _ = rows()
     one, two = (ladder(n_jobs=n).fit(X, y) for n in (1, 2))
     np.testing.assert_array_equal(one.predict_proba(X_test), two.predict_proba(X_test))
     assert clone(one).get_params(deep=False).keys() == one.get_params(deep=False).keys()
 
 
 def test_forests_go_into_the_file(tmp_path):
-    X, y, X_test, _ = rows(n=600)
+    X, y, X_test, _ = rows()
     model = ladder(RandomForestClassifier(40, oob_score=True, random_state=0), tolerance=0.0).fit(X, y)
     model.save(tmp_path / "ladder.any")
     again = at.load(tmp_path / "ladder.any")

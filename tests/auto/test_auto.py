@@ -18,7 +18,7 @@ from anytime.boosting.objective import MeanLoss
 from anytime.losses import training_loss
 
 
-def linear_table(n=1200, seed=0):
+def linear_table(n=800, seed=0):
     """Two classes by the sign of a sum of many columns, which trees need many splits for; 5 % of the values are missing."""
     random = np.random.default_rng(seed)
     X = random.normal(size=(n, 10))
@@ -30,15 +30,15 @@ def linear_table(n=1200, seed=0):
 @pytest.fixture(scope="module")
 def fitted():
     X, y, costs = linear_table()
-    return at.AutoClassifier(costs=costs, max_stages=5, random_state=0).fit(X[:1000], y[:1000]), X, y
+    return at.AutoClassifier(costs=costs, max_stages=4, random_state=0).fit(X[:500], y[:500]), X, y
 
 
 def test_a_linear_truth_is_answered_by_linear_models(fitted):
     model, X, y = fitted
     kinds = [set(shares) for _, shares in model.families_]
     assert any(kind & {"linear", "network", "products"} for kind in kinds)
-    trees = at.SpeedBoostClassifier(costs=model.costs, max_stages=5, random_state=0).fit(X[:1000], y[:1000])
-    assert model.score(X[1000:], y[1000:]) > trees.score(X[1000:], y[1000:])
+    trees = at.SpeedBoostClassifier(costs=model.costs, max_stages=4, random_state=0).fit(X[:500], y[:500])
+    assert model.score(X[500:], y[500:]) > trees.score(X[500:], y[500:])
     for _, shares in model.families_:
         assert sum(shares.values()) == pytest.approx(1.0)
 
@@ -73,7 +73,7 @@ def test_columns_that_are_not_bought_are_not_read(fitted):
 
 
 def test_the_same_seed_gives_the_same_model_on_any_number_of_threads():
-    X, y, costs = linear_table(400)
+    X, y, costs = linear_table(150)
     one, two = (
         at.AutoClassifier(costs=costs, max_stages=2, random_state=3, n_jobs=jobs).fit(X, y) for jobs in (1, 2)
     )
@@ -83,7 +83,7 @@ def test_the_same_seed_gives_the_same_model_on_any_number_of_threads():
 
 def test_words_missing_values_and_several_targets():
     random = np.random.default_rng(0)
-    n = 900
+    n = 400
     table = pd.DataFrame({"size": random.normal(size=n), "kind": random.choice(["a", "b", "c"], size=n)})
     table.loc[::7, "size"] = np.nan
     table["empty"] = np.nan
