@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 import anytime as at
 from anytime.greedy import greedy
+from anytime.linear.lasso import group_lasso_path
 from anytime_research.curves import at_fraction
-from anytime_research.linear.lasso import group_lasso_path
 from anytime_research.linear.quadratic import QuadraticObjective
 from anytime_research.linear.subsets import best_subsets
 

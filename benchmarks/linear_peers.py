@@ -302,7 +302,7 @@ class Problem:
 
     def own_path(self) -> Any:
         """As the peers do: columns as they are, from the rows, to the last penalty."""
-        from anytime_research.linear.lasso import group_lasso_path
+        from anytime.linear.lasso import group_lasso_path
 
         return group_lasso_path(
             self.covariance(),

@@ -23,11 +23,10 @@ import numpy as np
 
 import anytime as at
 from anytime.curves import AnytimeCurve
+from anytime.linear.lasso import group_lasso_path
 from anytime.linear.moments import Moments, Standardised
-from anytime.linear.sequencing import Arrangement
+from anytime.linear.sequencing import Arrangement, lasso_weights
 from anytime_research import datasets as research_datasets
-from anytime_research.linear.baselines import lasso_weights, pursuit
-from anytime_research.linear.lasso import group_lasso_path
 from common import write
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -163,7 +162,7 @@ def _one_grouping(
 ) -> dict[str, float]:
     curves, stop = {}, np.nan
     for name, options in METHODS.items():
-        model = pursuit(costs=prices, l2_regularization=l2_regularization, **options)
+        model = at.GroupPursuitRegressor(costs=prices, l2_regularization=l2_regularization, **options)
         model.fit_moments(seen.covariance, seen.correlation[:, 0])
         costs = np.concatenate([[0.0], model.stage_costs_])
         curves[name] = AnytimeCurve(costs, explained(model, new), perfect=1.0)

@@ -40,6 +40,7 @@ from _sparse_curves import (
     timed_plain_omp,
     verdict,
 )
+from anytime.linear.lasso import group_lasso_path
 from anytime.linear.moments import Moments
 from anytime.linear.pursuit import GroupedProblem, PursuitOracle
 from anytime.linear.smooth import GradientOracle, RefitOracle
@@ -47,8 +48,6 @@ from anytime.losses import training_loss
 from anytime_research import datasets as research_datasets
 from anytime_research.datasets.lookalikes import make_grouped_synthetic, make_ranking, ranking_chunks
 from anytime_research.greedy import greedy_bound, regularised_gamma
-from anytime_research.linear.baselines import pursuit
-from anytime_research.linear.lasso import group_lasso_path
 from anytime_research.linear.quadratic import QuadraticObjective
 from common import write
 
@@ -76,7 +75,7 @@ def gamma_costs(n: int, draw: int) -> Array:
 
 def regression_curves(rows: Rows, costs: Any, **parameters: Any) -> dict[str, at.AnytimeCurve]:
     """Twice the objective, which is R² where nothing is penalised, on the training rows; R² on the others."""
-    model = pursuit(costs=costs, **parameters).fit(rows.X, rows.y)
+    model = at.GroupPursuitRegressor(costs=costs, **parameters).fit(rows.X, rows.y)
     held_out = at.curve(model, rows.X_held, rows.y_held, metric="r2")
     if model.certificate_ is None:  # bounded weights: no penalty, so R² is the objective
         objective = at.curve(model, rows.X, rows.y, metric="r2")
@@ -257,7 +256,9 @@ def class_curves(
     rows: Rows, costs: Array, **parameters: Any
 ) -> tuple[dict[str, at.AnytimeCurve], NDArray[np.intp]]:
     """The share of the logistic loss removed, on the training rows and on others, and accuracy there; the order."""
-    model = pursuit(classify=True, costs=costs, loss="one_vs_all", tol=1e-3, **parameters).fit(rows.X, rows.y)
+    model = at.GroupPursuitClassifier(costs=costs, loss="one_vs_all", tol=1e-3, **parameters).fit(
+        rows.X, rows.y
+    )
     loss = training_loss("one_vs_all")
     answers = list(model.stages(rows.X_held))
     losses = np.array([loss(answer.scores, rows.y_held) for answer in answers])

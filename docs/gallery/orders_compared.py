@@ -13,7 +13,6 @@ from sklearn.model_selection import train_test_split
 
 import anytime as at
 from anytime_research.datasets.optimum import frontier_of  # in the repository (research/), not in the wheel
-from anytime_research.linear.baselines import LassoRegressor  # too
 
 data = at.datasets.make_priced_regression(2000, 16, group_size=4, noise=0.3, correlation=0.8, random_state=1)
 X, y, costs = data
@@ -24,7 +23,7 @@ models = {
     "matching pursuit (OMP)": at.GroupPursuitRegressor(costs=costs, selection="omp", l2_regularization=1e-4),
     "OMP, groups not whitened": at.GroupPursuitRegressor(costs=costs, whiten=False, l2_regularization=1e-4),
     "OMP, blind to cost": at.GroupPursuitRegressor(costs=costs, cost_aware=False, l2_regularization=1e-4),
-    "group lasso": LassoRegressor(costs=costs, l2_regularization=1e-4),
+    "group lasso": at.GroupPursuitRegressor(costs=costs, selection="lasso", l2_regularization=1e-4),
 }
 curves = {}
 for name, model in models.items():

@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import anytime as at
-from tests.reference.linear import random_problem
+from tests.reference.lasso import first_entries, whitened
+from tests.reference.linear import plain_answers, random_problem
 
 Regressor, Classifier = at.GroupPursuitRegressor, at.GroupPursuitClassifier
 
@@ -20,7 +21,7 @@ def problem():
 # ---------------------------------------------------------------------- baselines
 
 
-@pytest.mark.parametrize("selection", ["omp", "forward", "single", "forward_single"])
+@pytest.mark.parametrize("selection", ["omp", "forward", "single", "forward_single", "lasso"])
 def test_a_cost_blind_twin_has_the_order_of_equal_prices_and_pays_the_real_ones(problem, selection):
     X, y, _ = problem
     costs = np.array([9.0, 1.0, 5.0, 1.0, 7.0, 2.0, 3.0, 8.0])
@@ -31,6 +32,56 @@ def test_a_cost_blind_twin_has_the_order_of_equal_prices_and_pays_the_real_ones(
     assert_allclose(blind.stage_costs_, paid)
     for budget, count in ((paid[0], 1.0), (paid[3], 4.0)):
         assert_allclose(blind.predict(X, budget=budget), even.predict(X, budget=count))
+
+
+def test_the_lasso_buys_in_the_order_of_its_path_and_refits_like_the_others(problem):
+    """2.10: the order of first entry on whitened columns, prices in the penalty; weights those of any other order."""
+    X, y, _ = problem
+    groups = [[0, 1], [2], [3, 4, 5], [6, 7]]
+    prices = np.array([2.0, 0.5, 1.0, 3.0])
+    names = [f"g{g}" for g in range(4)]
+    costs = at.FeatureCosts(
+        dict(zip(names, prices, strict=True)), groups=dict(zip(names, groups, strict=True))
+    )
+    model = Regressor(costs=costs, selection="lasso", l2_regularization=0.0).fit(X, y)
+    Z, new = whitened((X - X.mean(axis=0)) / X.std(axis=0), groups)
+    target = ((y - y.mean()) / y.std())[:, None]
+    largest = max(2 * np.linalg.norm(Z[:, c].T @ target) / p for c, p in zip(new, prices, strict=True))
+    entered = first_entries(Z, target, new, prices, largest * np.geomspace(1, 0.01, 100))
+    assert (entered > 0).all()
+    assert model.order_ == [f"g{g}" for g in np.argsort(-entered, kind="stable")]
+    assert model.order_ != Regressor(costs=costs, l2_regularization=0.0).fit(X, y).order_
+    bought = [j for name in model.order_[:2] for j in groups[int(name[1:])]]
+    assert_allclose(model.predict(X, budget=model.stage_costs_[1]), plain_answers(X, y, bought, X))
+    assert model.certificate_.promised(3.0) == 0.0  # nothing is proved of the order
+
+
+@pytest.mark.parametrize("loss", ["one_vs_all", "log"])
+def test_another_loss_takes_the_order_of_least_squares_on_its_first_gradient(problem, loss):
+    """For equal shares of two classes the gradients are in proportion to those of squared loss."""
+    X, y, _ = problem
+    rows, moments = (
+        Classifier(selection="lasso", loss=given, l2_regularization=0.1).fit(X, y > np.median(y))
+        for given in (loss, "squared")
+    )
+    assert rows.order_ == moments.order_
+    plain = Classifier(loss=loss, l2_regularization=0.1).fit(X, y > np.median(y))
+    assert_allclose(rows.predict_proba(X), plain.predict_proba(X), atol=1e-6)  # all is bought in the end
+
+
+def test_the_order_of_the_lasso_ends_where_held_out_rows_gain_no_more():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 80))
+    y = X[:, 0] + X[:, 1] + random.normal(size=300) > 0
+    model = Classifier(selection="lasso", random_state=0).fit(X, y)
+    assert {"x0", "x1"} <= set(model.order_[:3])
+    assert model.n_stages_ < 80
+
+
+def test_the_order_of_the_lasso_does_not_go_with_doubling(problem):
+    X, y, _ = problem
+    with pytest.raises(ValueError, match="has an order of its own"):
+        Regressor(selection="lasso", schedule="doubling", l2_regularization=0.1).fit(X, y)
 
 
 @pytest.mark.parametrize("selection", ["omp", "forward"])

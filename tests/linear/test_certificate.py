@@ -72,6 +72,7 @@ SETTINGS = {
     "costs ignored": {"cost_aware": False},
     "doubling": {"schedule": "doubling", "selection": "forward"},
     "doubling omp": {"schedule": "doubling"},
+    "lasso": {"selection": "lasso"},
 }
 
 
@@ -162,7 +163,7 @@ def test_what_is_promised_is_kept(name):
                 kept = best_within(paid, shares, [rival])[0] * certificate.promised(prefix, rival)
                 assert holds(certificate.reached(prefix), kept)
                 promises += kept > 0
-    assert promises > 20 or name == "costs ignored"
+    assert promises > 20 or name in ("costs ignored", "lasso")
 
 
 def test_nothing_is_promised_where_theory_is_silent():

@@ -13,6 +13,7 @@ CONFIGURATIONS = [
         selection="forward", schedule="doubling", whiten="criterion", l2_regularization=0.1
     ),
     at.GroupPursuitRegressor(loss="huber", l2_regularization=0.1),
+    at.GroupPursuitRegressor(selection="lasso", random_state=0),
     at.GroupPursuitClassifier(l2_regularization=0.01),
     at.GroupPursuitClassifier(loss="squared", random_state=0),
     at.GroupPursuitClassifier(loss="one_vs_all", l2_regularization=0.1),
@@ -27,6 +28,8 @@ CONFIGURATIONS = [
             selection="single", cost_aware=False, l2_regularization=1.0, meter="realised"
         ),
         at.GroupPursuitRegressor(costs=[1, 2, 0, 4, 0.1, 3], whiten=False, l2_regularization=0.0),
+        at.GroupPursuitRegressor(costs=[1, 2, 0, 4, 0.1, 3], selection="lasso", l2_regularization=0.1),
+        at.GroupPursuitClassifier(selection="lasso", random_state=0),
         at.GroupPursuitRegressor(selection="forward_single", l2_regularization=0.1, norm_bound=0.5),
         at.GroupPursuitRegressor(fit_intercept=False, l2_regularization=0.1),
         at.GroupPursuitClassifier(random_state=0, validation_fraction=0.3, meter="realised"),

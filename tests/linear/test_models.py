@@ -176,8 +176,9 @@ def test_one_row_at_a_time_and_lazily():
         Regressor(costs=COSTS, loss="huber", l2_regularization=0.1),
         Classifier(costs=COSTS, l2_regularization=0.1),
         Classifier(costs=COSTS, loss="squared", l2_regularization=0.1, schedule="doubling"),
+        Regressor(costs=COSTS, selection="lasso", l2_regularization=0.1),
     ],
-    ids=["auto", "huber", "log", "squared"],
+    ids=["auto", "huber", "log", "squared", "lasso"],
 )
 def test_pickled_copied_cloned_saved(model, tmp_path):
     y = LABELS if isinstance(model, Classifier) else Y

@@ -11,9 +11,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import orthogonal_mp
 
 import anytime as at
-from anytime.greedy import GainOracle, greedy
+from anytime.greedy import GainOracle, greedy, replay
 from anytime.linear import pursuit
 from anytime.linear.pursuit import GroupedProblem, PursuitOracle
+from anytime.linear.sequencing import Arrangement
 from anytime.testing.strategies import feature_costs
 from tests.reference.linear import Rows, random_problem, sequence
 
@@ -167,6 +168,26 @@ def test_the_oracle_is_one_for_greedy_selection_and_starts_again():
     again = oracle.restart()
     assert again.value == 0.0
     assert_array_equal(again.gains(np.arange(3)), before)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("criterion", ["omp", "forward"])
+def test_a_replayed_run_has_the_books_of_the_run(seed, criterion):
+    random = np.random.default_rng(seed)
+    X, y, groups = random_problem(random, [2, 1, 3, 2])
+    problem, _ = problem_of(Rows(X, y, groups))
+    bound = at.FeatureCosts(
+        {"a": 0.5, "b": 0.0, "c": 2.0, "d": 1.0, "step": 3.0},
+        groups={"a": [0, 1], "b": [2], "c": [3, 4, 5], "d": [6, 7], "step": []},
+        requires={"a": ["step"], "c": ["step"]},
+    ).bind(8)
+    run = greedy(PursuitOracle(problem, criterion), Arrangement.of(bound).prices())
+    again = replay(PursuitOracle(problem, criterion), Arrangement.of(bound).prices(), run.order)
+    for name in ("order", "prices", "costs", "values", "best_rates"):
+        assert_allclose(getattr(again, name), getattr(run, name))
+    other = replay(PursuitOracle(problem, criterion), Arrangement.of(bound).prices(), random.permutation(4))
+    assert other.values[-1] == pytest.approx(run.values[-1])
+    assert other.costs[-1] == run.costs[-1]
 
 
 def test_the_layout_of_the_moments_does_not_matter():

@@ -8,21 +8,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Lasso
 
 import anytime as at
-from anytime.greedy import greedy
-from anytime.linear.pursuit import GroupedProblem, PursuitOracle
-from anytime.linear.sequencing import Arrangement
+from anytime.linear.lasso import LassoPath
+from anytime.linear.pursuit import GroupedProblem
 from anytime_research.linear.baselines import (
     BestSetRegressor,
     LassoPathClassifier,
     LassoPathRegressor,
-    LassoRegressor,
     MatchingOracle,
     MatchingPursuitRegressor,
     points_of,
-    pursuit,
-    replay,
 )
-from anytime_research.linear.lasso import LassoPath
 from tests.reference.linear import Rows, random_problem
 
 Regressor, Classifier = at.GroupPursuitRegressor, at.GroupPursuitClassifier
@@ -55,7 +50,7 @@ def test_stages_of_the_unrefitted_lasso_are_points_of_its_path(problem):
         assert_allclose(answers, y.mean() + y.std() * expected.predict(Z / weights), atol=1e-4 * y.std())
     assert (np.diff(penalties) < 0).all()
     assert model.kkt_residual_ <= 1e-6
-    refitted = LassoRegressor(costs=costs, l2_regularization=0.0).fit(X, y)
+    refitted = Regressor(costs=costs, selection="lasso", l2_regularization=0.0).fit(X, y)
     shrunk, free = (m.truncate(model.stage_costs_[0]).predict(X).std() for m in (model, refitted))
     assert shrunk < 0.999 * free
     assert model.order_ == refitted.order_
@@ -144,7 +139,7 @@ def test_the_exhaustive_optimum_is_the_best_at_its_budget(problem):
         for rival in (
             Regressor(costs=costs, l2_regularization=0.01),
             Regressor(costs=costs, selection="forward", l2_regularization=0.01),
-            LassoRegressor(costs=costs, l2_regularization=0.01),
+            Regressor(costs=costs, selection="lasso", l2_regularization=0.01),
             MatchingPursuitRegressor(costs=costs, l2_regularization=0.01),
         ):
             other = rival.fit(X, y).certificate_
@@ -152,11 +147,11 @@ def test_the_exhaustive_optimum_is_the_best_at_its_budget(problem):
             assert other.ceiling(budget) == pytest.approx(best.reached(budget))
 
 
-@pytest.mark.parametrize("kind", [LassoRegressor, BestSetRegressor])
+@pytest.mark.parametrize("kind", [LassoPathRegressor, BestSetRegressor])
 def test_an_order_of_its_own_does_not_go_with_doubling(problem, kind):
     X, y, _ = problem
     with pytest.raises(ValueError, match="has an order of its own"):
-        kind(schedule="doubling", l2_regularization=0.1, budget=2.0).fit(X, y)
+        kind(schedule="doubling", budget=2.0).fit(X, y)
 
 
 def moments_of(X, y, sizes, l2_regularization=0.0):
@@ -166,26 +161,6 @@ def moments_of(X, y, sizes, l2_regularization=0.0):
     return GroupedProblem.from_moments(
         Z.T @ Z / len(Z), (Z.T @ target / len(Z))[:, None], start, l2_regularization, whitened=True
     )
-
-
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("criterion", ["omp", "forward"])
-def test_a_replayed_run_has_the_books_of_the_run(seed, criterion):
-    random = np.random.default_rng(seed)
-    X, y, _ = random_problem(random, [2, 1, 3, 2])
-    problem = moments_of(X, y, [2, 1, 3, 2])
-    bound = at.FeatureCosts(
-        {"a": 0.5, "b": 0.0, "c": 2.0, "d": 1.0, "step": 3.0},
-        groups={"a": [0, 1], "b": [2], "c": [3, 4, 5], "d": [6, 7], "step": []},
-        requires={"a": ["step"], "c": ["step"]},
-    ).bind(8)
-    run = greedy(PursuitOracle(problem, criterion), Arrangement.of(bound).prices())
-    again = replay(PursuitOracle(problem, criterion), Arrangement.of(bound).prices(), run.order)
-    for name in ("order", "prices", "costs", "values", "best_rates"):
-        assert_allclose(getattr(again, name), getattr(run, name))
-    other = replay(PursuitOracle(problem, criterion), Arrangement.of(bound).prices(), random.permutation(4))
-    assert other.values[-1] == pytest.approx(run.values[-1])
-    assert other.costs[-1] == run.costs[-1]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -209,16 +184,3 @@ def test_matching_pursuit_is_a_model_like_others(problem):
     assert model.n_stages_ == 8
     assert model.certificate_.promised(4.0) == 0.0  # nothing is proved of the order
     assert_allclose(model.predict(X), Regressor(l2_regularization=0.01).fit(X, y).predict(X))
-
-
-def test_another_loss_takes_the_order_of_least_squares_on_its_first_gradient(problem):
-    X, y, _ = problem
-    rows, moments = (
-        pursuit("lasso", classify=True, loss=loss, l2_regularization=0.1).fit(X, y > 0)
-        for loss in ("one_vs_all", "squared")
-    )
-    assert rows.order_ == moments.order_  # for equal shares of two classes both gradients are in proportion
-    plain = Classifier(loss="one_vs_all", l2_regularization=0.1).fit(X, y > 0)
-    assert_allclose(
-        rows.predict_proba(X), plain.predict_proba(X), atol=1e-6
-    )  # everything is bought in the end

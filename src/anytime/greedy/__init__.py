@@ -8,6 +8,7 @@ from anytime.greedy.selection import (
     SetFunction,
     doubling,
     greedy,
+    replay,
     rival_ceiling,
 )
 from anytime.greedy.spectrum import spectral_gamma
@@ -23,6 +24,7 @@ __all__ = [
     "doubling",
     "greedy",
     "rates_of",
+    "replay",
     "rival_ceiling",
     "spectral_gamma",
 ]

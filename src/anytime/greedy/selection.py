@@ -33,6 +33,7 @@ __all__ = [
     "doubling",
     "greedy",
     "rates_of",
+    "replay",
     "rival_ceiling",
 ]
 
@@ -276,6 +277,16 @@ def doubling(
     return _Run(oracle, purse, cost_aware, limits, on_step, c_min=float(c_min)).to_the_end()
 
 
+def replay(
+    oracle: GainOracle,
+    purse: Prices,
+    order: Iterable[int],
+    on_step: Callable[[int, int], object] | None = None,
+) -> Selection:
+    """Buy in a given order, keeping the books of a greedy run: what was gained, and the best rate that was to be had."""
+    return _Run(oracle, purse, True, _Limits(None, None, None), on_step).along(order)
+
+
 # ---------------------------------------------------------------------- the loop
 
 
@@ -408,11 +419,18 @@ class _Run:
             if self.cost_aware:
                 scores = self._with_bundles(left, gains, scores)
             at = _first_of_best(scores, prices, allowed)
-            shares = self.purse.shares(left)
-            self.rooms.append(room_within(self.room_budgets, gains, shares))
-            if self._take(int(left[at]), rates_of(gains, shares).max()):
+            if self._take_of(left, gains, int(left[at])):
                 break
             left = np.delete(left, at)
+        return self._finished()
+
+    def along(self, order: Iterable[int]) -> Selection:
+        """Buy in a given order."""
+        left = np.arange(self.oracle.n_elements)
+        for element in order:
+            if self._take_of(left, checked_gains(self.oracle, left), int(element)):
+                break
+            left = left[left != element]
         return self._finished()
 
     def _with_bundles(self, left: NDArray[np.intp], gains: Array, rates: Array) -> Array:
@@ -475,6 +493,12 @@ class _Run:
                 break
             gains[x] = rates[x] = 0.0
         return self._finished()
+
+    def _take_of(self, left: NDArray[np.intp], gains: Array, element: int) -> bool:
+        """Buy an element of those left, and note what they could have gained."""
+        shares = self.purse.shares(left)
+        self.rooms.append(room_within(self.room_budgets, gains, shares))
+        return self._take(element, rates_of(gains, shares).max())
 
     def _take(self, element: int, best_rate: float) -> bool:
         """Buy an element; whether ``on_step`` asks to end the run."""

@@ -29,7 +29,7 @@ from anytime.linear.chunks import Chunk, parquet_chunks
 from anytime.linear.learning_from_moments import LearnedSequence, learn_from_moments
 from anytime.linear.learning_from_rows import learn_from_rows
 from anytime.linear.moments import Moments, Standardised
-from anytime.linear.sequencing import Arrangement, Recipe
+from anytime.linear.sequencing import Arrangement, LassoOrder, Recipe
 from anytime.losses import Loss
 from anytime.parameters import PARAMETERS, store
 from anytime.plan import Plan
@@ -69,7 +69,7 @@ class GroupPursuit(AnytimeModel):
     l2_regularization_: Array
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "selection": [StrOptions({"omp", "forward", "single", "forward_single"})],
+        "selection": [StrOptions({"omp", "forward", "single", "forward_single", "lasso"})],
         "whiten": [StrOptions({"data", "criterion"}), Options(bool, {False})],
         "cost_aware": ["boolean"],
         "schedule": [StrOptions({"greedy", "doubling"})],
@@ -345,7 +345,14 @@ class GroupPursuit(AnytimeModel):
         return Arrangement.of(costs.bind(self.n_features_in_, listed))
 
     def _recipe(self) -> Recipe:
-        return Recipe(**{field.name: getattr(self, field.name) for field in fields(Recipe)})
+        given = {field.name: getattr(self, field.name) for field in fields(Recipe)}
+        if self.selection != "lasso":
+            return Recipe(**given)
+        if self.schedule == "doubling":
+            raise ValueError(
+                "selection='lasso' has an order of its own; schedule='doubling' goes with the others"
+            )
+        return LassoOrder(**given | {"selection": "omp"})  # by whose scores the books are kept
 
     def _settle(self) -> None:
         """Work out the sequence of what ``partial_fit`` has gathered."""

@@ -35,10 +35,11 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
 
     Parameters
     ----------
-    selection : {"omp", "forward", "single", "forward_single"}, default="omp"
+    selection : {"omp", "forward", "single", "forward_single", "lasso"}, default="omp"
         How the next group is chosen: "omp" by the gradient over the group (orthogonal matching pursuit), "forward" by the exact
-        gain (forward regression; as fast for squared loss, a refit per candidate for others). The others are baselines that look
-        at the group's best column alone.
+        gain (forward regression; as fast for squared loss, a refit per candidate for others). The others are baselines: "single"
+        and "forward_single" look at the group's best column alone, "lasso" takes groups as they enter the path of the
+        cost-weighted group lasso, and then refits weights like the others.
     whiten : {"data", "criterion", False}, default="data"
         "data": each group is whitened, and the penalty is on the weights of whitened columns, as the theory assumes. "criterion":
         only scores are whitened. False: not even those (a baseline that over-rates groups of similar columns).

@@ -11,15 +11,26 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # scikit-learn brings it
 
 from anytime.costs import BoundCosts
-from anytime.greedy import GainOracle, GroupPrices, Selection, doubling, greedy
+from anytime.greedy import GainOracle, GroupPrices, Selection, doubling, greedy, replay
+from anytime.linear.lasso import group_lasso_path
 from anytime.linear.moments import Standardised
 from anytime.linear.pursuit import Criterion, GroupedProblem, Path, PursuitOracle
+from anytime.linear.smooth import GradientOracle, SmoothObjective
 from anytime.linear.subsets import values_of_all_sets
 from anytime.linear.tuning import least_norm
 
 Array = NDArray[np.float64]
 
-__all__ = ["Arrangement", "Recipe", "Sequenced", "all_sets", "few_sets"]
+__all__ = [
+    "Arrangement",
+    "GivenOrder",
+    "LassoOrder",
+    "Recipe",
+    "Sequenced",
+    "all_sets",
+    "few_sets",
+    "lasso_weights",
+]
 
 _SMALL = 4000  # columns
 MOST_GROUPS = 17  # whose sets are all tried
@@ -111,6 +122,57 @@ class Recipe:
         with threadpool_limits(1 if arrangement.columns.size <= _SMALL else None, user_api="blas"):
             selection = self.choose(oracle, arrangement.prices())
         return Sequenced(selection, least_norm(oracle, moments.covariance), problem, ridge)
+
+
+@dataclass(frozen=True)
+class GivenOrder(Recipe):
+    """A recipe whose order comes from elsewhere; the books of the run are kept all the same. Nothing is proved of it."""
+
+    theory: ClassVar[bool] = False
+
+    def order(
+        self, problem: GroupedProblem, moments: Standardised, arrangement: Arrangement
+    ) -> NDArray[np.intp]:
+        """Groups in the order of purchase."""
+        raise NotImplementedError
+
+    def sequence(self, moments: Standardised, arrangement: Arrangement, ridge: float) -> Sequenced:
+        """The order with weights refitted for every prefix."""
+        problem = self.problem(moments, arrangement, ridge)
+        oracle = PursuitOracle(problem, self.criterion)
+        selection = replay(oracle, arrangement.prices(), self.order(problem, moments, arrangement))
+        return Sequenced(selection, least_norm(oracle, moments.covariance), problem, ridge)
+
+
+@dataclass(frozen=True)
+class LassoOrder(GivenOrder):
+    """Groups as they enter the path of the cost-weighted group lasso (Hu et al. 2016, "Sparse")."""
+
+    def order(
+        self, problem: GroupedProblem, moments: Standardised, arrangement: Arrangement
+    ) -> NDArray[np.intp]:
+        """By first entry."""
+        weights = lasso_weights(arrangement, self.cost_aware)
+        return group_lasso_path(moments.covariance, moments.correlation, arrangement.start, weights).order
+
+    def choose(
+        self, oracle: GainOracle, prices: GroupPrices, on_step: Callable[[int, int], object] | None = None
+    ) -> Selection:
+        """For a loss without moments: the order of least squares on its gradient at the start (Grubb 2014, chapter 5)."""
+        assert isinstance(oracle, GradientOracle)
+        assert isinstance(oracle.objective, SmoothObjective)
+        objective, weights = oracle.objective, lasso_weights(Arrangement.of(prices.costs), self.cost_aware)
+        Z = objective.features.astype(np.float64)
+        gradient = objective.residual(objective.empty())
+        order = group_lasso_path((Z * objective.weight) @ Z.T, gradient, oracle.start, weights).order
+        return replay(oracle, prices, order, on_step)
+
+
+def lasso_weights(arrangement: Arrangement, cost_aware: bool = True) -> Array:
+    """What the group lasso charges each group: its price with all it requires, or the same for all."""
+    prices = arrangement.prices()
+    whole = prices.prices(np.arange(prices.n_elements)) if cost_aware else np.ones(prices.n_elements)
+    return np.asarray(whole / max(float(whole.mean()), 1e-300))
 
 
 def all_sets(problem: GroupedProblem, arrangement: Arrangement) -> tuple[Array, Array]:

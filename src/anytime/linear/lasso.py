@@ -16,7 +16,6 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.lapack import dpotri
 
 from anytime._native import group_lasso_descend
-from anytime_research.linear.subsets import checked_moments
 
 Array = NDArray[np.float64]
 
@@ -46,7 +45,7 @@ class LassoPath:
 
 def group_lasso_path(
     S: ArrayLike,  # (D, D): ``X'X / n``
-    V: ArrayLike,  # (D,) or (D, P): ``X'Y / n``
+    V: ArrayLike,  # (D, P): ``X'Y / n``
     start: ArrayLike,  # (J + 1,): group ``g`` has the columns ``start[g]`` to ``start[g + 1]``
     weights: ArrayLike,  # (J,): what each group costs; one that costs nothing is in use from the start
     *,
@@ -68,15 +67,11 @@ def group_lasso_path(
 
     Examples
     --------
-    >>> path = group_lasso_path(np.eye(3), [0.5, 0.4, 0.3], [0, 2, 3], [2.0, 1.0])
+    >>> path = group_lasso_path(np.eye(3), [[0.5], [0.4], [0.3]], [0, 2, 3], [2.0, 1.0])
     >>> path.order, path.entered.round(3)  # |(0.5, 0.4)| / 2 and 0.3 / 1
     (array([0, 1]), array([0.32, 0.3 ]))
     """
     problem = _Problem(S, V, start, weights, whiten, tol)
-    if n_lambdas < 1 or not 0 < smallest < 1:
-        raise ValueError(
-            f"n_lambdas must be at least 1 and smallest in (0, 1), not {n_lambdas} and {smallest}"
-        )
     state = problem.start_state()
     largest = problem.largest_penalty(state)
     lambdas = largest * np.geomspace(1.0, smallest, n_lambdas)
@@ -118,8 +113,8 @@ class _Problem:
     def __init__(
         self, S: ArrayLike, V: ArrayLike, start: ArrayLike, weights: ArrayLike, whiten: bool, tol: float
     ) -> None:
-        S, V, self.columns, self.weights = _checked(S, V, start, weights)
-        self.tol = tol
+        S, V, self.weights = (np.asarray(given, dtype=np.float64) for given in (S, V, weights))
+        self.columns, self.tol = np.asarray(start, dtype=np.int64), tol
         self.transforms, self.curvature = _transforms(S, self.columns, whiten)
         sizes = [transform.shape[1] for transform in self.transforms]
         self.start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -275,19 +270,7 @@ class _Problem:
                 entered[new] = np.clip(nearness, penalty, above)
 
 
-# ---------------------------------------------------------------------- checks and whitening
-
-
-def _checked(
-    S: ArrayLike, V: ArrayLike, start: ArrayLike, weights: ArrayLike
-) -> tuple[Array, Array, NDArray[np.int64], Array]:
-    S, V, start = checked_moments(S, V, start)
-    weights = np.asarray(weights, dtype=np.float64)
-    if weights.shape != (start.size - 1,) or not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError(
-            f"weights must be one finite number for each of {start.size - 1} groups, none negative"
-        )
-    return S, V, start, weights
+# ---------------------------------------------------------------------- inverses and whitening
 
 
 def _inverse(H: Array) -> Array:
