@@ -20,10 +20,11 @@ from anytime_research.adaptive import oracle_curve, sweep
 
 X, y, costs = at.datasets.load("digits")
 y = y % 2
+SPLITS = 3
 BUDGET, LADDER_BUDGET, TREES, budgets = 32, 16, 20, np.arange(6, 46, 2)
 settings = [{"cost_penalty": cost_penalty, "costly_fraction": 0.3} for cost_penalty in (0.001, 0.003, 0.008)]
 svms, gated, chosen, oracles, validated, ladders = [], [], [], [], [], []
-for seed in range(3):
+for seed in range(SPLITS):
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.4, stratify=y, random_state=seed)
     X_fit, X_val, y_fit, y_val = train_test_split(
         X_train, y_train, test_size=0.2, stratify=y_train, random_state=seed
@@ -62,7 +63,7 @@ for seed in range(3):
 
 print(f"support vector machine: accuracy {np.mean(svms):.3f} at {costs.total:g} {costs.unit} a row")
 cost, accuracy, share, stay = np.mean(gated, axis=0)
-spread = np.std(np.array(gated)[:, 1] - svms, ddof=1) / np.sqrt(3)
+spread = np.std(np.array(gated)[:, 1] - svms, ddof=1) / np.sqrt(SPLITS)
 print(
     f"with a gate in front:   accuracy {accuracy:.3f} at {cost:.1f} (difference {accuracy - np.mean(svms):+.3f} ± {spread:.3f})"
 )
@@ -92,7 +93,9 @@ axes.plot(
 axes.plot(*np.mean(ladders, axis=0)[:2], "C2s", label=f"a ladder fitted for a budget of {LADDER_BUDGET}")
 axes.plot(costs.total, np.mean(svms), "C1o", label="support vector machine")
 axes.set(
-    xlabel=f"mean cost of a row ({costs.unit})", ylabel="accuracy on test rows, 3 splits", ylim=(0.86, 1.0)
+    xlabel=f"mean cost of a row ({costs.unit})",
+    ylabel=f"accuracy on test rows, {SPLITS} splits",
+    ylim=(0.86, 1.0),
 )
 axes.legend(loc="lower right", fontsize=8)
 read = np.isin(np.arange(64), [j for g in model.answer(X_test[~sent]).groups for j in costs.groups[g]])

@@ -14,7 +14,8 @@ import anytime as at
 from anytime.boosting import CascadeClassifier, TreeLearner, margin_filters
 from anytime_research.datasets import make_patches  # in the repository (research/), not in the wheel
 
-X, y, costs = make_patches(4000, random_state=0)
+PATCHES = 4000
+X, y, costs = make_patches(PATCHES, random_state=0)
 X_test, y_test, _ = make_patches(6000, random_state=1)
 
 stumps = {

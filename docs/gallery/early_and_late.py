@@ -24,9 +24,10 @@ def measured(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return np.hstack([rough, better, true]), (score > 0).astype(int)
 
 
+ROWS = 2500
 prices = np.repeat([1.0, 5.0, 20.0], 4)
 costs = at.FeatureCosts(prices, unit="units")
-(X, y), (X_test, y_test) = measured(2500, seed=0), measured(4000, seed=1)
+(X, y), (X_test, y_test) = measured(ROWS, seed=0), measured(4000, seed=1)
 
 # One model for each budget, by hand: the columns of most importance per price that fit it.
 importance = ExtraTreesClassifier(100, min_samples_leaf=5, random_state=0).fit(X, y).feature_importances_

@@ -15,10 +15,11 @@ from sklearn.model_selection import train_test_split
 
 import anytime as at
 
+SPLITS = 10
 X, y, costs = at.datasets.load("breast_cancer")
 shares = np.linspace(0.2, 1.0, 33)  # of what the forest costs as it is
 kept, before, never = [], [], []
-for seed in range(10):
+for seed in range(SPLITS):
     X_train, X_rest, y_train, y_rest = train_test_split(X, y, test_size=0.5, stratify=y, random_state=seed)
     X_held, X_test, y_held, y_test = train_test_split(
         X_rest, y_rest, test_size=0.5, stratify=y_rest, random_state=seed
@@ -40,7 +41,7 @@ price, score = np.mean(before, axis=0)
 print(f"the forest as it is: {price:.1f} per row, accuracy {score:.3f}")
 for share in (0.75, 0.5, 0.4, 0.3):
     at_share = accuracy[:, np.abs(shares - share).argmin()]
-    error = np.std(at_share - np.array(before)[:, 1]) / np.sqrt(10)
+    error = np.std(at_share - np.array(before)[:, 1]) / np.sqrt(SPLITS)
     print(
         f"at {share:.0%} of that: accuracy {at_share.mean():.3f}, difference {at_share.mean() - score:+.3f} ± {error:.3f}"
     )
@@ -53,7 +54,7 @@ left.plot(price, score, "o", color="C1", label="the forest as it is")
 left.axvline(price / 2, color="grey", lw=0.8, ls=":")
 left.set(
     xlabel=f"mean cost of a row ({costs.unit})",
-    ylabel="accuracy, 10 splits",
+    ylabel=f"accuracy, {SPLITS} splits",
     title="Half the price, nearly the same answers",
 )
 left.legend(loc="lower right")

@@ -16,6 +16,7 @@ from PIL import Image, ImageDraw, ImageFilter
 
 import anytime as at
 
+STREETS = 24
 HEIGHT, WIDTH = 150, 210
 COLOURS = {  # of the classes, in pictures of labels
     "sky": "#a9cdea", "house": "#b5654a", "road": "#6f6b78", "pavement": "#dccfae", "tree": "#4f8f4a", "car": "#3d4fa3",
@@ -147,7 +148,7 @@ class Street:
         return np.clip(np.asarray(soft) + grain, 0, 255).astype(np.uint8), np.array(CLASSES)[labels]
 
 
-pictures, maps = zip(*[Street(seed).drawn() for seed in range(24)], strict=True)
+pictures, maps = zip(*[Street(seed).drawn() for seed in range(STREETS)], strict=True)
 prices = {  # milliseconds for a picture, measured once (costs=None measures them) and kept: so this example is always the same
     "segments": 4.0, "shape": 0.3, "colour": 0.5, "texture": 0.7, "patterns": 0.5, "edges": 0.4,
     "colour code": 0.02, "texture code": 0.025, "patterns code": 0.025, "edges code": 0.06,

@@ -18,7 +18,8 @@ import anytime as at
 from anytime.online import Experts, OnlineSelector, regret_upper_bound
 from anytime_research.online import ExpertRegret
 
-ROUNDS, COST, RUNS, PAST = 20_000, 0.2, 20, 600
+RUNS = 20
+ROUNDS, COST, PAST = 20_000, 0.2, 600
 X, y, _ = at.datasets.make_priced_classification(PAST + ROUNDS, n_groups=6, random_state=0)
 X_past, y_past, X, y = X[:PAST], y[:PAST], X[PAST:], y[PAST:]
 
