@@ -1,5 +1,7 @@
 """``model.next``: what to buy next for one row, on every kind of plan (known_budgets_and_rows 3.4, R8)."""
 
+import copy
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,6 +11,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.ensemble import RandomForestClassifier
 
 import anytime as at
+from anytime.rules import MarginRule
 
 COSTS = at.FeatureCosts(
     {"a": 1.0, "b": 3.0, "c": 2.0, "step": 0.5},
@@ -46,6 +49,72 @@ def test_next_keeps_to_the_bound_of_the_model(model):
         bought += advice.offers[0].buys
     assert sorted(bought) == sorted(small.answer(X[60:61]).groups)
     assert sum(COSTS.prices[name] for name in bought) <= 2.5
+
+
+KINDS = {
+    "row by row": at.AcquisitionClassifier(costs=COSTS, **SMALL),
+    "chain and branches": at.SpeedBoostClassifier(costs=COSTS, random_state=0),
+    "chain by realised cost": at.SpeedBoostClassifier(costs=COSTS, random_state=0, meter="realised"),
+    "forest": at.BudgetForestClassifier(costs=COSTS, n_estimators=5, random_state=0),
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def any_model(request):
+    return KINDS[request.param].fit(X, Y)
+
+
+def advised(model, row, **bounds):
+    """What a row has bought that follows every advice; nothing that is offered ever exceeds the bound."""
+    bought: list[str] = []
+    while (advice := model.next(row, bought, **bounds)).group is not None:
+        for offer in advice.offers:
+            assert COSTS.price({*bought, *offer.buys}) <= (advice.budget or np.inf)
+        bought += advice.offers[0].buys
+    return advice, sorted(bought)
+
+
+@pytest.mark.parametrize("budget", [0.0, 1.0, 2.5, 3.0, 3.9, 5.5, 6.5])
+def test_next_names_what_predict_buys_within_a_budget(any_model, budget):
+    """Named in the call, in the constructor, or kept by a smaller model."""
+    own = copy.copy(any_model).set_params(budget=budget)
+    for row in X[::40]:
+        answer = any_model.answer(row[None], budget=budget)
+        for model, bounds in ((any_model, {"budget": budget}), (own, {})):
+            advice, bought = advised(model, row, **bounds)
+            assert bought == sorted(answer.groups)
+            assert advice.prediction == answer.prediction[0]
+            assert advice.budget == budget
+        small = any_model.truncate(budget=budget)
+        assert advised(small, row)[1] == sorted(small.answer(row[None]).groups)
+
+
+def test_a_bound_counts_what_the_row_has_already(any_model):
+    advice = any_model.next(X[0], ["b"], budget=3.5)
+    assert advice.group is None
+    assert str(advice).endswith("Nothing is left to buy that could change it within 3.5.")
+    assert {offer.group for offer in any_model.next(X[0], ["b"], budget=4.0).offers} <= {"a"}
+    with pytest.raises(ValueError, match="budget is one number"):
+        any_model.next(X[0], budget=[1.0, 2.0])
+
+
+@pytest.mark.parametrize("rules", ["passes", "stops"])
+def test_next_keeps_to_the_rules_of_the_plan(any_model, rules):
+    """A row that a filter keeps out of a stage, or that may stop, is not told to buy for it."""
+    model = copy.copy(any_model)
+    stages = range(1, model.n_stages_)
+    model.plan_ = replace(
+        model.plan_, **{rules: dict.fromkeys(stages, MarginRule(1.0, below=rules == "passes"))}, branches=()
+    )
+    for row in X[::20]:
+        assert advised(model, row)[1] == sorted(model.answer(row[None]).groups)
+
+
+def test_a_complete_mapping_has_everything(any_model):
+    names = {"a": 0, "b": 1}
+    complete = {**{name: X[0, j] for name, j in names.items()}, "c": X[0, 2:].tolist()}
+    assert any_model.next(complete).group is None
+    assert any_model.next(complete, []).group == any_model.next(X[0]).group is not None
 
 
 def test_only_bought_values_are_read(model):

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.engine import Run
+from anytime.losses import LINKS
 from anytime.plan import Plan
+from anytime.rules import Rule
 
-__all__ = ["NextPurchase", "Offer", "chain_offers", "offer_of", "owned_groups"]
+__all__ = ["NextPurchase", "Offer", "chain_offers", "follow", "offer_of", "owned_groups"]
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,15 @@ class NextPurchase:
         What could be bought, best first; empty: nothing is left that could change the answer.
     unit : str or None
         Of the prices.
+    budget : float or None
+        The most that the row may pay in all; None: no limit.
     """
 
     prediction: Any
     probability: float | None
     offers: tuple[Offer, ...]
     unit: str | None = None
+    budget: float | None = None
 
     @property
     def group(self) -> str | None:
@@ -89,10 +94,11 @@ class NextPurchase:
 
     def __str__(self) -> str:
         sure = "" if self.probability is None else f" with probability {self.probability:.2f}"
-        now = f"Now {self.prediction}{sure}."
+        now, unit = f"Now {self.prediction}{sure}.", f" {self.unit}" if self.unit else ""
         if not self.offers:
-            return f"{now} Nothing is left to buy that could change it."
-        best, unit = self.offers[0], f" {self.unit}" if self.unit else ""
+            within = "" if self.budget is None else f" within {self.budget:g}{unit}"
+            return f"{now} Nothing is left to buy that could change it{within}."
+        best = self.offers[0]
         others = [name for name in best.buys if name != best.group]
         said = f"{now} Buy {best.group!r} next"
         said += f" (with {', '.join(map(repr, others))})" if others else ""
@@ -145,35 +151,51 @@ def offer_of(plan: Plan, group: int, owned: NDArray[np.bool_], **expected: Any) 
     return Offer(costs.names[group], tuple(costs.names[g] for g in missing), price, **expected)
 
 
-def chain_offers(plan: Plan, X: Any, owned: NDArray[np.bool_]) -> tuple[Any, Sequence[Offer]]:
+def chain_offers(plan: Plan, X: Any, owned: NDArray[np.bool_], cap: int) -> tuple[Any, Sequence[Offer]]:
     """Scores of one row by the stages that it can do, and what the first stage that it cannot do lacks, then what later ones do.
 
-    Only columns of owned groups are read.
+    Only columns of owned groups are read. ``cap``: the most ticks that the row may pay in all.
     """
-    known = np.where(owned[plan.costs.column_group], X, np.nan)
-    run = Run(plan, np.ascontiguousarray(known), metered=True)
-    row = np.zeros(1, dtype=np.intp)
-    first = -1
-    for s in range(plan.n_stages):
-        if run.finished[0]:
-            return run.scores(), ()
-        first = _lacking(run, s, row, owned)
-        if first >= 0:
-            break
-        run.advance(s + 1)
-    if first < 0:
+    run, first = follow(plan, X, owned, cap)
+    assert run.ledger is not None
+    prices = plan.costs.prices
+    evaluation = int(run.ledger.paid[0] - run.ledger.bought[0] @ prices)
+    left = cap - int(owned @ prices) - evaluation
+
+    def is_affordable(group: int) -> bool:
+        missing = [g for g in plan.costs.table.closure(group) if not owned[g]]
+        return int(prices[missing].sum()) + int(plan.evaluation_ticks[run.done[0]]) <= left
+
+    if first < 0 or not is_affordable(first):
         return run.scores(), ()
-    order = [first, *(g for g in plan.purchases.order if g != first and not owned[g])]
     readable = _has_columns(plan)
-    offers = [offer_of(plan, g, owned, gain=_gain(plan, run, g)) for g in order if readable[g] or g == first]
-    return run.scores(), offers
+    later = [g for g in plan.purchases.order if g != first and not owned[g] and readable[g]]
+    order = [first, *filter(is_affordable, later)]
+    return run.scores(), [offer_of(plan, g, owned, gain=_gain(plan, run, g)) for g in order]
+
+
+def follow(plan: Plan, X: Any, owned: NDArray[np.bool_], cap: int) -> tuple[Run, int]:
+    """A row led through all stages for which it has what they read, and a group that it then lacks; -1: it has ended."""
+    known = np.where(owned[plan.costs.column_group], X, np.nan)
+    run, row = Run(plan, np.ascontiguousarray(known), metered=True), np.zeros(1, dtype=np.intp)
+    run.bound(np.array([cap], dtype=np.int64), None)
+    for s in range(plan.n_stages):
+        lacking = -1 if run.finished[0] else _lacking(run, s, row, owned)
+        if run.finished[0] or lacking >= 0:
+            return run, lacking
+        run.advance(s + 1, budget=cap)
+        if run.done[0] == s:  # it has cost more than it may
+            break
+    return run, -1
 
 
 def _lacking(run: Run, s: int, row: NDArray[np.intp], owned: NDArray[np.bool_]) -> int:
-    """A group that stage ``s`` reads of the row and that it does not have, -1: none."""
+    """A group that stage ``s`` reads of the row and that it does not have, -1: none, or its filter keeps the row out."""
     plan = run.plan
     b, within = plan.locate(s)
     forest = plan.blocks[b].forest
+    if s in plan.passes and _is_kept_out(run, plan.passes[s], owned):
+        return -1
     rules = [rules[s] for rules in (plan.passes, plan.stops) if s in rules]
     groups = [g for rule in rules for g in plan.costs.groups_of(rule.columns()).tolist()]
     if forest is not None:
@@ -186,6 +208,12 @@ def _lacking(run: Run, s: int, row: NDArray[np.intp], owned: NDArray[np.bool_]) 
     missing = [g for g in plan.purchases.order if g in groups and not owned[g]]
     readable = [g for g in missing if (plan.costs.column_group == g).any()]
     return (readable or missing or [-1])[0]
+
+
+def _is_kept_out(run: Run, rule: Rule, owned: NDArray[np.bool_]) -> bool:
+    """Whether a filter, whose columns the row has, says no."""
+    can_be_asked = bool(owned[run.plan.costs.groups_of(rule.columns())].all())
+    return can_be_asked and not rule.holds(run.X, run.scores(), LINKS[run.plan.link])[0]
 
 
 def _gain(plan: Plan, run: Run, group: int) -> float | None:

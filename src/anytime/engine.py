@@ -155,7 +155,7 @@ class Run:
         if self.ledger is None and np.isinf(deadline) and stop is None:
             self._jump(self.plan.fresh_start[limit])
         self.stuck, self.partial = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
-        if (limit > self.done).any() and _interrupted(deadline, stop):
+        if (limit > self.done).any() and interrupted(deadline, stop):
             self.partial = limit > self.done
             return False
         self.bound(cap, self.absent)
@@ -313,7 +313,7 @@ class Run:
                 if hurried:
                     size = min(together or self._chunk.get(b, 1), rows.size - at)
                     size = block.rows_in_time(s - first, size, deadline - time.monotonic())
-                    if not size or _interrupted(deadline, stop):
+                    if not size or interrupted(deadline, stop):
                         return False
                 began = time.perf_counter()
                 self.do_stage(s, rows[at : at + size], limit, cap)
@@ -350,7 +350,7 @@ class Run:
             end - first,
             self.X,
             self._memory_of(b),
-            lambda seconds: not _interrupted(deadline - _TELLING - seconds, stop),
+            lambda seconds: not interrupted(deadline - _TELLING - seconds, stop),
         )
         if outputs is not None:
             last, rows = first + reached - 1, np.arange(n)
@@ -677,5 +677,6 @@ def _alike(wanted: NDArray[np.bool_]) -> list[tuple[NDArray[np.int32], NDArray[n
     return [(np.flatnonzero(wanted[m[0]]).astype(np.int32), m) for m in members]
 
 
-def _interrupted(deadline: float, stop: Stop | None) -> bool:
+def interrupted(deadline: float, stop: Stop | None) -> bool:
+    """Whether time is up, or somebody has said stop."""
     return time.monotonic() >= deadline or (stop is not None and stop.is_set())

@@ -29,7 +29,7 @@ from anytime.losses import LINKS
 from anytime.one_row import OneRow
 from anytime.parameters import check_names
 from anytime.plan import Array, Choice, Plan
-from anytime.rows import Rows, read_table, reader_of, warn_of_absent
+from anytime.rows import Rows, is_named, read_table, reader_of, warn_of_absent
 from anytime.validation import is_amount, validated
 
 if TYPE_CHECKING:
@@ -359,7 +359,9 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             x = np.ascontiguousarray(self._matrix(x[None, :])[0])
         return row(x, budget, mean_budget, due)
 
-    def next(self, x: Any, bought: Iterable[str] | None = None) -> NextPurchase:
+    def next(
+        self, x: Any, bought: Iterable[str] | None = None, *, budget: float | None = None
+    ) -> NextPurchase:
         """Which group to buy next for one row, what it costs, and what is expected of it.
 
         Where purchases are decided row by row, this is what ``predict`` would buy; along a chain it is what the next stage lacks,
@@ -370,7 +372,9 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         x : (d,) array or sequence, mapping, or row of a table
             As in ``predict_one``. Only values of bought groups are read; others may be NaN, or left out of a mapping.
         bought : iterable of str, default=None
-            Groups that the row has. None: those that a mapping has values of; of an array, none.
+            Groups that the row has. None: those that a mapping or a row of a table has values of; of an array, none.
+        budget : float, default=None
+            The most that the row may pay in all, with what it has. None: what the model may spend.
 
         Returns
         -------
@@ -379,16 +383,35 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             a ``table()``.
         """
         check_is_fitted(self, "plan_")
-        rows = reader_of(self).one(x)
-        owned = owned_groups(self.plan_, rows.held, bought)
-        scores, offers = self._offers(rows.X, owned)
+        rows, plan, cap = reader_of(self).one(x), *self._plan_within(budget)
+        held = np.ones(plan.costs.n_groups, dtype=bool) if rows.held is None and is_named(x) else rows.held
+        owned = owned_groups(plan, held, bought)
+        scores, offers = self._offers(plan, rows.X, owned, cap)
         link = LINKS[self._scores_link]
         probability = float(np.max(link.transform(scores))) if link.classifies else None
-        return NextPurchase(self._decide(scores)[0], probability, tuple(offers), self.costs_.unit)
+        most = None if cap == UNLIMITED else self.costs_.amount(cap)
+        return NextPurchase(self._decide(scores)[0], probability, tuple(offers), self.costs_.unit, most)
 
-    def _offers(self, X: Array, owned: NDArray[np.bool_]) -> tuple[Array, Sequence[Offer]]:
-        """Scores of a row that owns some groups, and what it could buy next, best first."""
-        return chain_offers(self.plan_, X, owned)
+    def _plan_within(self, budget: float | None) -> tuple[Plan, int]:
+        """What answers one row within a budget, or within the model's own, and the most ticks that the row may pay."""
+        if np.ndim(budget or 0):
+            raise ValueError("budget is one number: next is about one row")
+        stages, cap, policy = self._reach(budget)
+        money = self.budget if budget is None else budget
+        if cap is None:
+            cap = UNLIMITED if money is None else self._ticks("budget", money)
+        cap = int(min(cap, self.plan_.limit_ticks))
+        plan = self.plan_ if policy is None else self.plan_.with_policy(policy)
+        choice = self._known_choice(None, budget, None, np.inf, None)
+        if choice is not None and choice.branch >= 0:
+            return plan.branches[int(choice.branch)], cap
+        return plan if stages == plan.n_stages else plan.head(int(stages)), cap
+
+    def _offers(
+        self, plan: Plan, X: Array, owned: NDArray[np.bool_], cap: int
+    ) -> tuple[Array, Sequence[Offer]]:
+        """Scores of a row that owns some groups, and what it could buy next for at most ``cap`` ticks in all, best first."""
+        return chain_offers(plan, X, owned, cap)
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()

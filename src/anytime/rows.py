@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from anytime.validation import as_table, check_finite, check_rows
 
-__all__ = ["RowReader", "Rows", "read_table", "shown", "spellings", "warn_of_absent"]
+__all__ = ["RowReader", "Rows", "is_named", "read_table", "shown", "spellings", "warn_of_absent"]
 
 Array = NDArray[np.float64]
 
@@ -397,6 +397,13 @@ class RowReader:
         names = order if self.names is None else [self.names[j] for j in order]
         check_finite(X, names, missing=self.takes_missing, largest=self._largest)
         return X
+
+
+def is_named(x: Any) -> bool:
+    """Whether a row gives its values by name."""
+    x = as_table(x)
+    names = getattr(x, "columns", getattr(x, "index", None)) if hasattr(x, "iloc") else None
+    return isinstance(x, Mapping) or (names is not None and all(isinstance(name, str) for name in names))
 
 
 def shown(value: Any) -> str:

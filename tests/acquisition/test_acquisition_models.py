@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import anytime as at
 from anytime.acquisition import AcquisitionClassifier, AcquisitionRegressor
@@ -244,6 +244,20 @@ def test_numbers_are_predicted_row_by_row_too(tmp_path):
     assert both.predict(X, budget=1).shape == (300, 2)
     both.save(tmp_path / "m.anytime")
     assert_array_equal(at.load(tmp_path / "m.anytime").predict(X, budget=2), both.predict(X, budget=2))
+
+
+@pytest.mark.parametrize("offset", [1e6, -1e9])
+def test_numbers_far_from_zero_are_predicted_as_those_around_it(offset, tmp_path):
+    """float32 has steps of 0.06 at a million; the networks compute in it."""
+    X = np.random.default_rng(0).normal(size=(200, 4))
+    y = np.round(X[:, 0] + 0.5 * X[:, 1], 3)
+    near, far = (AcquisitionRegressor(**SMALL).fit(X, target) for target in (y, y + offset))
+    for budget in (0, 1, 2, None):
+        assert_array_equal(far.cost(X, budget=budget), near.cost(X, budget=budget))
+        assert_allclose(far.predict(X, budget=budget) - offset, near.predict(X, budget=budget), atol=1e-5)
+    assert far.next(X[0]).change == pytest.approx(near.next(X[0]).change, rel=1e-4)
+    far.save(tmp_path / "m.anytime")
+    assert_array_equal(at.load(tmp_path / "m.anytime").predict(X, budget=2), far.predict(X, budget=2))
 
 
 def test_columns_that_tell_nothing_are_never_bought():

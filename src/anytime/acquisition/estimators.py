@@ -19,14 +19,14 @@ from anytime.acquisition.inputs import Inputs, ValueSteps
 from anytime.acquisition.masked_networks import MaskedNetworks, Targets, train_networks
 from anytime.acquisition.mean_spending import spend_mean
 from anytime.acquisition.neighbour_block import FINISHED, MOST_FOLDS, NeighbourBlock, Reference
-from anytime.advice import Offer, offer_of
+from anytime.advice import Offer, follow, offer_of
 from anytime.costs import UNLIMITED
 from anytime.engine import Run, Stop
 from anytime.estimator import Budget, ClassifierFace, Reach, RegressorFace
 from anytime.forest_run import ForestRun
 from anytime.parameters import positive_integer, shared, store, without
 from anytime.plan import Array, Plan
-from anytime.rows import Rows
+from anytime.rows import Rows, warn_of_absent
 from anytime.trees.clock import Clock
 from anytime.trees.reading import ColumnModel
 from anytime.validation import target_numbers
@@ -130,22 +130,23 @@ class _AcquisitionModel(ColumnModel):
             Z[kept],
             fold[kept],
             targets.values[kept].astype(np.int32) if targets.are_classes else None,
-            None if targets.are_classes else (targets.values[kept] * unit + offset).astype(np.float32),
+            None if targets.are_classes else (targets.values[kept] * unit).astype(np.float32),
+            None if targets.are_classes else offset,
         )
         given = (steps.expanded(Z), group, targets, fold, costs, hidden)
         seed = int(random.randint(2**31 - 1))
         networks = train_networks(*given, clock=clock, time_share=0.4, seed=seed, n_jobs=self.n_jobs)
-        block = self._block_of(inputs, steps, _scaled(networks, unit, offset), reference, costs)
+        block = self._block_of(inputs, steps, _scaled(networks, unit), reference, costs)
         if block.n_stages and not clock.over:
             visited = _visited(block, numbers[kept], random, clock)
             networks = train_networks(
                 *given, clock=clock, seed=seed + 1, n_jobs=self.n_jobs, earlier=networks, visited=visited
             )
-            block = self._block_of(inputs, steps, _scaled(networks, unit, offset), reference, costs)
-        nothing = np.zeros((1, costs.n_groups), dtype=bool)
-        base = block.native.scores(np.zeros((1, group.size), dtype=np.float32), nothing)[0]
+            block = self._block_of(inputs, steps, _scaled(networks, unit), reference, costs)
+        base = block.score(numbers[:1], np.zeros((1, costs.n_groups), dtype=bool))[0]
         link = "softmax" if targets.are_classes else "identity"
         blocks = [block] if block.n_stages else []
+        block.begin()
         replaces = np.ones(sum(part.n_stages for part in blocks), dtype=bool)
         self.plan_ = Plan(blocks=blocks, costs=costs, base=base, link=link, replaces=replaces)
 
@@ -197,25 +198,30 @@ class _AcquisitionModel(ColumnModel):
         mean = min(int(self._ticks("mean_budget", mean_budget)), int(plan.stage_ticks[-1]))
         run = Run(plan, rows.X, metered=True, threads=self._threads(), held=rows.held)
         spend_mean(run, mean * n, cap, due=due, stop=stop)
+        if run.incomplete.any():
+            warn_of_absent(rows)
         return run
 
-    def _offers(self, X: Array, owned: NDArray[np.bool_]) -> tuple[Array, Sequence[Offer]]:
+    def _offers(
+        self, plan: Plan, X: Array, owned: NDArray[np.bool_], cap: int
+    ) -> tuple[Array, Sequence[Offer]]:
         block = self._block
         if block is None:
-            return self.plan_.base[None], ()
+            return plan.base[None], ()
+        scores = block.score(X, owned[None])
+        ruled = plan.passes or plan.stops or plan.n_stages < block.candidates.size
+        if ruled and follow(plan, X, owned, cap)[1] < 0:
+            return scores, ()
         _, gains, changes = block.expectations(X, owned)
-        own = UNLIMITED if self.budget is None else int(self._ticks("budget", self.budget))
-        cap = min(own, int(self.plan_.limit_ticks))
         memory = block.remember(1)
         memory["owned"][0], memory["cap"][0] = owned, cap
         block.choose(X, memory)
-        scores = block.score(X, owned[None])
         prices = (block.required & ~owned) @ block.costs.prices
         first, affordable = int(memory["next"][0]), prices <= cap - int(owned @ block.costs.prices)
         if first < 0 or not affordable[first]:  # sure enough, or nothing is worth its price, or can be paid
             return scores, ()
         offers = [
-            offer_of(self.plan_, int(g), owned, gain=float(gains[g]), change=float(changes[g]))
+            offer_of(plan, int(g), owned, gain=float(gains[g]), change=float(changes[g]))
             for g in np.flatnonzero(~np.isnan(gains) & affordable)
         ]
         name = self.costs_.names[first]
@@ -239,6 +245,7 @@ class _AcquisitionModel(ColumnModel):
             if not isinstance(block, NeighbourBlock):
                 raise ValueError(f"a {type(block).__name__} buys nothing by neighbours")
             block.n_threads = self._threads()
+            block.begin()
 
 
 class AcquisitionClassifier(ClassifierFace, _AcquisitionModel):
@@ -379,10 +386,10 @@ def _inputs_of(X: Array, categories: Any) -> Inputs:
     return inputs.taken((Z[:1] != Z).any(axis=0)) if inputs.column.size else inputs
 
 
-def _scaled(networks: MaskedNetworks, unit: Array, offset: Array) -> MaskedNetworks:
+def _scaled(networks: MaskedNetworks, unit: Array) -> MaskedNetworks:
     """Networks that answer in the unit of the targets."""
     return networks._replace(
-        w3=(networks.w3 * unit).astype(np.float32), b3=(networks.b3 * unit + offset).astype(np.float32)
+        w3=(networks.w3 * unit).astype(np.float32), b3=(networks.b3 * unit).astype(np.float32)
     )
 
 
@@ -395,12 +402,13 @@ def _visited(
     money = block.costs.prices.sum() * random.uniform(size=own.size) ** _THRIFT
     block.bound(memory, money.astype(np.int64), None)
     found = [np.zeros((1, block.costs.n_groups), dtype=bool)]
+    go_on = None if np.isinf(clock.seconds) else lambda: not clock.over
     for _ in range(block.n_stages):
-        block.choose(rows, memory, own.astype(np.int64))
-        after = memory["owned"] | block.required[np.maximum(memory["next"], 0)]
+        in_time = block.choose(rows, memory, own.astype(np.int64), go_on)
+        after = memory["owned"] | block.purchases(memory)
         memory["next"][after @ block.costs.prices > memory["cap"]] = FINISHED
         buying = memory["next"] >= 0
-        if not buying.any() or clock.over:
+        if not buying.any() or not in_time:
             break
         block.buy(memory)
         found.append(memory["owned"][buying].copy())

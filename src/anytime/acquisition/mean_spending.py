@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from anytime.acquisition.neighbour_block import FINISHED, NeighbourBlock
 from anytime.blocks import Memory
-from anytime.engine import Run, Stop
+from anytime.engine import Run, Stop, interrupted
 
 __all__ = ["spend_mean"]
 
@@ -31,17 +31,22 @@ def spend_mean(
         if name.startswith("block 0 ")
     }
     run.bound(cap, run.absent)
+    hurried = np.isfinite(due) or stop is not None
     while True:
-        block.choose(run.X, memory)
+        in_time = block.choose(run.X, memory, go_on=(lambda: not interrupted(due, stop)) if hurried else None)
+        if not in_time:
+            run.advance(budget=cap, deadline=-np.inf)  # all are partial
+            return
         paid = run.ledger.paid
         left = money - int(paid.sum())
-        price = _prices(block, memory)
-        can = (memory["next"] != FINISHED) & (paid + price <= np.minimum(cap, paid + left))
-        can &= (run.done < run.plan.n_stages) & ~_lacking(block, memory)
+        price = _prices(run)
+        settled = (memory["next"] == FINISHED) | _lacking(memory)  # they buy nothing more
+        can = ~settled & ~run.finished & (run.done < run.plan.n_stages)
+        can &= paid + price <= np.minimum(cap, paid + left)
         rows = np.flatnonzero(can)
         if not rows.size:
-            until = np.where(memory["next"] == FINISHED, run.plan.n_stages, run.done)
-            run.advance(until, budget=cap, deadline=due, stop=stop)
+            until = np.where(settled, run.plan.n_stages, run.done)
+            run.advance(until, budget=np.minimum(cap, paid + left), deadline=due, stop=stop)
             return
         gain, whole = memory["gain"][rows], np.maximum(memory["price"][rows], 1)
         rate = np.where(gain > 0, gain / whole, gain * whole)
@@ -56,13 +61,16 @@ def spend_mean(
             return
 
 
-def _prices(block: NeighbourBlock, memory: Memory) -> NDArray[np.int64]:
-    """(n,) ticks that the next purchase of each row costs, with what it requires."""
-    wanted = block.required[np.maximum(memory["next"], 0)] & ~memory["owned"]
-    return np.asarray(np.where(memory["next"] >= 0, wanted @ block.costs.prices, 0), dtype=np.int64)
+def _prices(run: Run) -> NDArray[np.int64]:
+    """(n,) ticks that the next stage of each row may cost, its rules included."""
+    prices = np.zeros(len(run.X), dtype=np.int64)
+    for s in np.unique(run.done[run.done < run.plan.n_stages]):
+        rows = np.flatnonzero(run.done == s)
+        prices[rows] = run.quote(int(s), rows)
+    return prices
 
 
-def _lacking(block: NeighbourBlock, memory: Memory) -> NDArray[np.bool_]:
-    """(n,) rows whose next purchase cannot be had."""
-    wanted = block.required[np.maximum(memory["next"], 0)] & memory["absent"]
-    return np.asarray((memory["next"] >= 0) & wanted.any(axis=1))
+def _lacking(memory: Memory) -> NDArray[np.bool_]:
+    """(n,) rows that can have nothing but what they lack."""
+    wanted = np.maximum(memory["next"], 0)
+    return np.asarray((memory["next"] >= 0) & memory["absent"][np.arange(wanted.size), wanted])

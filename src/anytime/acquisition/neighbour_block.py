@@ -7,7 +7,8 @@ oracle*, 2023, with one group at a time, pairs and triples instead of sampled se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -27,6 +28,8 @@ UNDECIDED, FINISHED = -2, -1  # instead of the next group
 MOST_FOLDS = 100  # networks
 _SETTINGS = ("cost_penalty", "confidence", "n_neighbours", "price_power", "look_ahead")
 _DRAWN = 200  # reference rows that stand for what a first purchase may say
+_AT_ONCE = 2**22  # inputs that are laid out together, of at least 1,000 rows: memory is bounded
+_SLICE = 1e-3  # seconds of decisions between two looks at the clock
 _FLOOR = 0.05  # added to the probability of the true class: no single neighbour may count for all others
 
 
@@ -36,7 +39,10 @@ class Reference(NamedTuple):
     rows: NDArray[np.float32]  # (N, m): their inputs
     fold: NDArray[np.int32]  # (N,): the network that was trained without them
     labels: NDArray[np.int32] | None  # (N,): of a classifier
-    values: NDArray[np.float32] | None  # (N, K): of a regressor
+    values: NDArray[np.float32] | None  # (N, K): of a regressor, less the offset
+    offset: Array | None = (
+        None  # (K,): added to what networks say, in double: it may be large against what they tell
+    )
 
 
 class NeighbourBlock(Block):
@@ -94,6 +100,9 @@ class NeighbourBlock(Block):
             look_ahead=self.look_ahead,
         )
         self.width = networks.b3.shape[1]
+        self._offset = np.zeros(self.width) if reference.offset is None else reference.offset
+        if self._offset.shape != (self.width,) or not np.isfinite(self._offset).all():
+            raise ValueError(f"offsets must be {self.width} finite numbers")
         self.candidates = np.unique(group)
         self.n_stages = self.candidates.size if n_stages is None else n_stages
         if not 0 <= self.n_stages <= self.candidates.size:
@@ -137,11 +146,15 @@ class NeighbourBlock(Block):
     def reads(self, stage: int, X: Array, memory: Memory) -> NDArray[np.bool_]:
         """The columns of the group that each row buys next, and of what that requires."""
         self.choose(X, memory)
-        columns = np.zeros(X.shape, dtype=bool)
-        for group in np.unique(memory["next"]):
-            if group >= 0:
-                columns[memory["next"] == group] = self.required[group][self.costs.column_group]
-        return columns
+        return np.asarray(self.purchases(memory)[:, self.costs.column_group])
+
+    def purchases(self, memory: Memory) -> NDArray[np.bool_]:
+        """(n, G) what each row buys next: a group, and what that requires and the row does not lack."""
+        wanted = memory["next"]
+        bought = self.required[wanted] & ~memory["absent"]
+        bought[np.arange(wanted.size), wanted] = True
+        bought[wanted < 0] = False
+        return np.asarray(bought)
 
     @cached_property
     def required(self) -> NDArray[np.bool_]:
@@ -157,24 +170,61 @@ class NeighbourBlock(Block):
 
     # ------------------------------------------------------------------ a stage
 
-    def choose(self, X: Array, memory: Memory, own: NDArray[np.int64] | None = None) -> None:
-        """Decide what rows that have not decided buy next; ``own``: their own places among the reference rows, -1: none."""
+    def choose(
+        self,
+        X: Array,
+        memory: Memory,
+        own: NDArray[np.int64] | None = None,
+        go_on: Callable[[], bool] | None = None,
+    ) -> bool:
+        """Decide what rows that have not decided buy next; whether there was time for all.
+
+        Parameters
+        ----------
+        own : (n,), default=None
+            Their own places among the reference rows, -1: none.
+        go_on : callable, default=None
+            Asked about every millisecond. None: there is time.
+        """
         rows = np.flatnonzero(memory["next"] == UNDECIDED)
-        if not rows.size:
-            return
-        owned, inputs = memory["owned"][rows], self.matrix(X[rows])
+        if rows.size > self._at_once:  # those that have the same share most of the work
+            rows = rows[np.lexsort(np.packbits(memory["owned"][rows], axis=1).T)]
+        at, size = 0, self._at_once if go_on is None else 1
+        while at < rows.size:
+            if go_on is not None and not go_on():
+                return False
+            began, some = time.perf_counter(), rows[at : at + size]
+            self._decide(X[some], memory, some, None if own is None else own[some])
+            at += size
+            if go_on is not None:
+                pace = max((time.perf_counter() - began) / size, 1e-9)
+                size = max(1, min(int(_SLICE / pace), 2 * size, self._at_once))
+        return True
+
+    def _decide(
+        self, X: Array, memory: Memory, rows: NDArray[np.intp], own: NDArray[np.int64] | None
+    ) -> None:
+        """What rows, of which ``X`` holds the values, buy next."""
+        owned, absent, inputs = memory["owned"][rows], memory["absent"][rows], self.matrix(X)
         left = memory["cap"][rows] - owned @ self.costs.prices
+        # what a row has needs nothing that it lacks: the decision supposes the mean of that
+        supposed = absent & (~absent @ self.required) if absent.any() else absent
+        inputs[supposed[:, self._input_group]] = 0.0
         group, price, gain, _ = self.native.choose(
-            *(inputs, owned, memory["absent"][rows], left),
-            None if own is None else own[rows],
-            threads=self.n_threads,
+            inputs, owned | supposed, absent, left, own, threads=self.n_threads
         )
         # what is free is had; a row that lacks the money may go on when it has more
         over = (price > 0) & (price <= left) & (gain < self._tick_penalty * price) & (self.cost_penalty > 0)
         if self.confidence is not None:
             over |= self._confidences(inputs, owned) >= self.confidence
+        missed = supposed[:, self.candidates]  # where nothing else is left, it is named for others to see
+        group = np.where((group < 0) & missed.any(axis=1), self.candidates[missed.argmax(axis=1)], group)
         memory["next"][rows] = np.where(over, FINISHED, group)
         memory["gain"][rows], memory["price"][rows] = gain, price
+
+    @property
+    def _at_once(self) -> int:
+        return max(_AT_ONCE // max(self._input_group.size, 1), 1000)
 
     @property
     def _tick_penalty(self) -> float:
@@ -183,6 +233,12 @@ class NeighbourBlock(Block):
     def _confidences(self, inputs: NDArray[np.float32], owned: NDArray[np.bool_]) -> Array:
         scores = self.native.scores(inputs, owned, threads=self.n_threads)
         return np.asarray(1.0 / np.exp(scores - scores.max(axis=1, keepdims=True)).sum(axis=1))
+
+    def begin(self) -> None:
+        """Work out the first purchase, which is the same for all rows: it takes longest, and nobody is to wait for it later."""
+        nothing = np.zeros((1, self.costs.n_groups), dtype=bool)
+        inputs = np.zeros((1, self._input_group.size), dtype=np.float32)
+        self.native.choose(inputs, nothing, nothing, np.array([UNLIMITED - 1], dtype=np.int64))
 
     def expectations(self, X: Array, owned: NDArray[np.bool_]) -> tuple[int, Array, Array]:
         """Of one row: what it buys next (-1: nothing), what each group gains, and by how much it changes the answer.
@@ -210,9 +266,8 @@ class NeighbourBlock(Block):
 
     def buy(self, memory: Memory) -> None:
         """Let rows have what they have chosen."""
-        rows = np.flatnonzero(memory["next"] >= 0)
-        memory["owned"][rows] |= self.required[memory["next"][rows]]
-        memory["next"][rows] = UNDECIDED
+        memory["owned"] |= self.purchases(memory)
+        memory["next"][memory["next"] >= 0] = UNDECIDED
 
     def proceed(self, first: int, stage: int, X: Array, memory: Memory) -> Array:
         """Buy once per stage, and answer by all that was bought."""
@@ -232,9 +287,13 @@ class NeighbourBlock(Block):
 
     def score(self, X: Array, owned: NDArray[np.bool_]) -> Array:
         """(n, K) what the networks say of rows that own these groups."""
-        return np.asarray(
-            self.native.scores(self.matrix(X), np.ascontiguousarray(owned), threads=self.n_threads)
-        )
+        scores = np.empty((len(X), self.width))
+        for at in range(0, len(X), self._at_once):
+            some = slice(at, at + self._at_once)
+            scores[some] = self.native.scores(
+                self.matrix(X[some]), np.ascontiguousarray(owned[some]), threads=self.n_threads
+            )
+        return scores + self._offset
 
     def outputs(self, stage: int, X: Array) -> Array:
         """``proceed`` from nothing."""
@@ -274,9 +333,12 @@ class NeighbourBlock(Block):
             raise ValueError("the steps of purchases by neighbours do not fit together")
         steps = ValueSteps(arrays["source"], arrays["low"], arrays["high"])
         networks = MaskedNetworks(*(arrays[name] for name in LAYERS))
-        reference = Reference(arrays["rows"], arrays["fold"], arrays.get("labels"), arrays.get("values"))
+        said = (arrays.get(name) for name in ("labels", "values", "offset"))
+        reference = Reference(arrays["rows"], arrays["fold"], *said)
         return cls(inputs, steps, networks, reference, costs, **description)
 
 
 def _rebuilt(given: tuple[Any, ...], settings: dict[str, Any]) -> NeighbourBlock:
-    return NeighbourBlock(*given, **settings)
+    block = NeighbourBlock(*given, **settings)
+    block.begin()
+    return block

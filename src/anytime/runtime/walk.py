@@ -247,8 +247,10 @@ class Walk:
         """Leave stage ``s`` out, for which a group has ``failed`` or which does not fit: the answer stays what it is."""
         self.skipped = (*self.skipped, s)
         self.run.pass_by(_ROW, s, s + 1)
-        self.run.incomplete |= failed
         self.run.at_limit[0] = False  # a later stage may fit
+        if failed:
+            self.run.incomplete |= True
+            self._open_ledger(self._ledger.bought[0], self.paid)
 
     def give(self, outcomes: Mapping[int, Any]) -> None:
         """Take features by group. The walk begins again, so that stages left out for want of them come back.
@@ -274,7 +276,7 @@ class Walk:
         }
         bought = self._ledger.bought[0]
         self.run, self.skipped = self._fresh_run(), ()
-        self.run.ledger = self.plan.costs.ledger(1, self.run.absent, bought)
+        self._open_ledger(bought)
 
     def turn_to(self, layout: Layout) -> None:
         """Go on by another plan of the same model, from its beginning; what was bought and computed stays."""
@@ -282,8 +284,13 @@ class Walk:
         self.layout = self.example.layout = layout
         self.plan, self.skipped = layout.plan, ()
         self.run = self._fresh_run()
-        self.run.ledger = self.plan.costs.ledger(1, self.run.absent, bought)
-        self._ledger.charge(paid - self.paid, _ROW)  # evaluating stages
+        self._open_ledger(bought, paid)
+
+    def _open_ledger(self, bought: NDArray[np.bool_], paid: int = 0) -> None:
+        """A ledger in which groups are bought and at least so much was paid; what is there needs nothing that cannot be had."""
+        lost = self.run.absent if self.layout.features is None else self.example.lost()
+        self.run.ledger = self.plan.costs.ledger(1, lost, bought)
+        self._ledger.charge(max(paid - self.paid, 0), _ROW)  # evaluating stages
 
     # ------------------------------------------------------------------ prefixes and state
 
