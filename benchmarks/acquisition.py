@@ -9,9 +9,10 @@ learned from, and as many judged by.
     python benchmarks/acquisition.py --keep DIR --summary
     python benchmarks/acquisition.py --speed
 
-Every (set, split, entry) that is done is a JSON file in ``--keep``, so that a pass can be stopped and go on. The splits are those
-for development, unless ``--reported`` says otherwise. ``--speed`` measures decisions and a batch on data of 64 groups and 10,000
-rows.
+Every (set, split, entry) that is done is a JSON file in ``--keep``, so that a pass can be stopped and go on. An entry may have
+settings, ``--entries "Acquisition,Acquisition folds=8 n_neighbours=40"``; each has files and a column of its own. The splits are
+those for development, unless ``--reported`` says otherwise. ``--speed`` measures decisions and a batch on data of 64 groups and
+10,000 rows.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import json
 import os
 import time
 import warnings
+from ast import literal_eval
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -61,9 +63,9 @@ class SmallBudgets(Problem):
 Answers = list[NDArray[Any]]
 
 
-def acquisition(problem: Problem) -> dict[str, Answers]:
+def acquisition(problem: Problem, **settings: Any) -> dict[str, Answers]:
     """Hard budgets, and the same as means over the test rows."""
-    model = at.AcquisitionClassifier(costs=problem.costs, random_state=0).fit(*problem.joined())
+    model = at.AcquisitionClassifier(costs=problem.costs, random_state=0, **settings).fit(*problem.joined())
     X = problem.X_test
     for budget in problem.budgets:
         assert model.cost(X[:200], budget=budget).max() <= budget
@@ -73,24 +75,31 @@ def acquisition(problem: Problem) -> dict[str, Answers]:
     }
 
 
-def speedboost(problem: Problem) -> dict[str, Answers]:
+def speedboost(problem: Problem, **settings: Any) -> dict[str, Answers]:
     """One order for all rows, with models for known budgets beside it."""
-    model = at.SpeedBoostClassifier(costs=problem.costs, random_state=0).fit(*problem.joined())
+    model = at.SpeedBoostClassifier(costs=problem.costs, random_state=0, **settings).fit(*problem.joined())
     return {"SpeedBoost": [model.predict(problem.X_test, budget=budget) for budget in problem.budgets]}
 
 
-def automatic(problem: Problem) -> dict[str, Answers]:
+def automatic(problem: Problem, **settings: Any) -> dict[str, Answers]:
     """The best of several kinds of models for one order."""
-    model = at.AutoClassifier(costs=problem.costs, random_state=0).fit(*problem.joined())
+    model = at.AutoClassifier(costs=problem.costs, random_state=0, **settings).fit(*problem.joined())
     return {"Auto": [model.predict(problem.X_test, budget=budget) for budget in problem.budgets]}
 
 
-ENTRIES: dict[str, Callable[[Problem], dict[str, Answers]]] = {
+ENTRIES: dict[str, Callable[..., dict[str, Answers]]] = {
     "Acquisition": acquisition,
     "SpeedBoost": speedboost,
     "per-budget": lambda problem: {"per-budget": one_per_budget(problem).test},
     "Auto": automatic,
 }
+
+
+def answers(entry: str, problem: Problem) -> dict[str, Answers]:
+    """What an entry says, by the names that tables have: its settings are part of them."""
+    kind, *given = entry.split()
+    settings = {name: literal_eval(value) for name, value in (setting.split("=") for setting in given)}
+    return {" ".join([said, *given]): told for said, told in ENTRIES[kind](problem, **settings).items()}
 
 
 def run(name: str, split: int, entries: list[str], data: str, reported: bool, kept: Path) -> None:
@@ -104,7 +113,7 @@ def run(name: str, split: int, entries: list[str], data: str, reported: bool, ke
         began = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            said = ENTRIES[entry](problem)
+            said = answers(entry, problem)
         errors = {
             kind: [round(float(problem.loss(answer).mean()), 5) for answer in answers]
             for kind, answers in said.items()
@@ -131,7 +140,7 @@ def summary(kept: Path) -> None:
         for s, share in enumerate(SHARES):
             told = ", ".join(f"{kind} {100 * mean[s]:.1f}" for kind, mean in means.items())
             ours = means.get("Acquisition")
-            peers = [] if ours is None else [k for k in means if k not in ("Acquisition", "mean")]
+            peers = [] if ours is None else [k for k in means if k.split()[0] not in ("Acquisition", "mean")]
             for kind in peers:
                 assert ours is not None
                 ratio = float(ours[s] / max(means[kind][s], 1e-9))
