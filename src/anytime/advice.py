@@ -92,6 +92,20 @@ class NextPurchase:
             for o in self.offers
         ]
 
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in the terms of JSON, with the words as ``advice``."""
+        return {
+            "prediction": np.asarray(self.prediction).tolist(),
+            "probability": self.probability,
+            "group": self.group,
+            "unit": self.unit,
+            "budget": self.budget,
+            "advice": str(self),
+            "offers": [
+                {**line, "buys": list(o.buys)} for line, o in zip(self.table(), self.offers, strict=True)
+            ],
+        }
+
     def __str__(self) -> str:
         sure = "" if self.probability is None else f" with probability {self.probability:.2f}"
         now, unit = f"Now {self.prediction}{sure}.", f" {self.unit}" if self.unit else ""

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from anytime.cli import (
+    advise,
     compare,
     convert,
     curve,
@@ -60,6 +61,7 @@ app.command()(fit.fit)
 app.command()(stream.stream)
 app.command()(grow.grow)
 app.command()(predict.predict)
+app.command("next")(advise.next_purchase)
 app.command()(curve.curve)
 app.command()(compare.compare)
 app.command()(inspection.inspect)

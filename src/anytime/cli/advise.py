@@ -1,0 +1,86 @@
+"""``anytime next``: what to buy next for one row."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anytime.cli.errors import CliError, UsageError
+from anytime.cli.io import load_model
+from anytime.cli.options import CostlyFile, ModelFile, Trusted, option
+from anytime.cli.structures import labels_structures
+from anytime.cli.tables import number, print_table, print_text
+
+if TYPE_CHECKING:
+    from anytime.advice import NextPurchase
+
+
+def next_purchase(
+    model: ModelFile,
+    row: Annotated[
+        str,
+        option(
+            "JSON",
+            "What is known of the row, by column or by group: '{\"age\": 63}', or a file that holds that; - reads it from a "
+            "pipe. None: nothing yet.",
+        ),
+    ] = "{}",
+    bought: Annotated[
+        str | None, option("A,B,...", "Groups that were bought. None: those that the row has values of.")
+    ] = None,
+    budget: Annotated[
+        float | None, option("COST", "The most that the row may pay in all, with what it has.", min=0.0)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    costly: CostlyFile = None,
+    trusted: Trusted = False,
+) -> None:
+    """Say which group to buy next for one row, what it costs, and what is expected of it.
+
+    Example: anytime next heart.anytime --row '{"age": 63, "sex": "f"}' --budget 20
+    """
+    loaded = load_model(model, costly, trusted)
+    if labels_structures(loaded):
+        raise UsageError(f"{model} labels whole structures; what to buy next is asked for rows")
+    names = None if bought is None else [name.strip() for name in bought.split(",") if name.strip()]
+    advice = loaded.next(_row(row), names, budget=budget)
+    if as_json:
+        print(json.dumps(advice.to_dict(), indent=1))
+    else:
+        _print(advice)
+
+
+def _row(given: str) -> Any:
+    """The JSON object that was typed, or that a file or a pipe holds."""
+    if given.lstrip()[:1] in ("{", "["):
+        where, text = "--row", given
+    elif given == "-":
+        where, text = "standard input", sys.stdin.read()
+    else:
+        where, text = given, Path(given).read_text(encoding="utf-8")
+    try:
+        row = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise CliError(f"{where} is not JSON: {error}") from None
+    if not isinstance(row, (dict, list)):
+        raise CliError(f"{where} must be an object by column, or a list of values in their order")
+    return row
+
+
+def _print(advice: NextPurchase) -> None:
+    print_text(str(advice))
+    if not advice.offers:
+        return
+    change = "changes the answer" if advice.probability is not None else "mean change"
+    header = ["<group", "<buys", f"price ({advice.unit})" if advice.unit else "price", "gain", change]
+    rows = [
+        [line["group"], line["buys"], number(line["price"], 6)]
+        + ["-" if line[name] is None else number(line[name]) for name in ("gain", "change")]
+        for line in advice.table()
+    ]
+    known = [j for j in range(len(header)) if any(line[j] != "-" for line in rows)]
+    print_table([header[j] for j in known], [[line[j] for j in known] for line in rows], title="Offers")
