@@ -206,6 +206,36 @@ def idle_depth(runs: list[dict[str, Any]]) -> None:
         )
 
 
+def ablation(runs: list[dict[str, Any]]) -> None:
+    """Tables 4.3 to 4.5: the error of AdaLoss with another value of one constant, beside its default."""
+    default = {"gamma": 0.05, "momentum": 0.9, "period": 1}
+    tried = [run for run in runs if run["job"]["scheme"] == "adaloss" and not run["job"].get("weight_decay")]
+    changed = [run for run in tried if run["job"].get("scheme_arguments")]
+    print("\nAdaLoss with other constants: error, %, at 1/4, 1/2, 3/4 and all of the cost, and change, %")
+    for usual in (run for run in tried if not run["job"].get("scheme_arguments")):
+        beside = [run for run in changed if _setting(run) == _setting(usual)]
+        if beside:
+            print(f"  {_setting(usual)} as in the thesis, {default}" + _shown(errors_at(usual)))
+        for run in beside:
+            change = relative_increase(errors_at(run), errors_at(usual))
+            print(f"    {run['job']['scheme_arguments']}{_shown(errors_at(run))}   change{_shown(change)}")
+
+
+def other_backbones(runs: list[dict[str, Any]]) -> None:
+    """DenseANN and MSDNet: the error of every exit."""
+    for backbone in sorted({run["job"]["backbone"] for run in runs}):
+        ours = [run for run in runs if run["job"]["backbone"] == backbone]
+        print(f"\n{backbone}: million mult-adds{_shown(np.array(ours[0]['mult_adds']) / 1e6)}")
+        for run in sorted(ours, key=lambda run: str(run["job"]["scheme"])):
+            print(
+                f"  {run['job']['scheme']:10s}{run['job']['epochs']} epochs: error, %,{_shown(run['errors'])}"
+            )
+
+
+def _shown(values: Any) -> str:
+    return "".join(f"{value:8.2f}" for value in values)
+
+
 def _setting(run: dict[str, Any]) -> tuple[int, ...]:
     """(n, c, epochs, seed)."""
     return tuple(run["job"][name] for name in ("n", "c", "epochs", "seed"))
@@ -215,22 +245,24 @@ def plot(runs: list[dict[str, Any]], file: Path) -> None:
     """Error against cost at every exit, a panel for each network of the longest schedule that all schemes have."""
     import matplotlib.pyplot as plt
 
-    shown = {"const": "CONST", "adaloss": "AdaLoss", "auto": "auto", "opt:1": "OPT, one exit"}
-    panels: dict[tuple[int, int, int], dict[str, dict[str, Any]]] = defaultdict(dict)
+    shown = {"const": ("CONST", "C0.-"), "linear": ("LINEAR", "C3.-"), "adaloss": ("AdaLoss", "C1.-")}
+    shown |= {"auto": ("auto", "C2.-"), "opt": ("OPT, a network each", "k*")}
+    panels: dict[tuple[int, int, int], list[dict[str, Any]]] = defaultdict(list)
     for run in runs:
         job = run["job"]
-        if job["scheme"] in shown:
-            panels[job["n"], job["c"], job["epochs"]].setdefault(job["scheme"], run)
-    needed = set(shown) - {"auto"}
-    panels = {key: found for key, found in sorted(panels.items()) if needed <= set(found)}
+        if not job["seed"]:
+            panels[job["n"], job["c"], job["epochs"]].append(run)
+    needed = {"const", "adaloss", "opt:1"}
+    panels = {key: own for key, own in sorted(panels.items()) if needed <= {r["job"]["scheme"] for r in own}}
     n_rows = -(-len(panels) // 3)
     figure, axes = plt.subplots(n_rows, 3, figsize=(12, 3.4 * n_rows), squeeze=False, sharey=True)
     for axis in axes.flat[len(panels) :]:
         axis.remove()
-    for axis, ((n, c, epochs), found) in zip(axes.flat, panels.items(), strict=False):
-        for scheme, run in sorted(found.items(), key=lambda item: list(shown).index(item[0])):
-            style = {"const": "C0.-", "adaloss": "C1.-", "auto": "C2.-", "opt:1": "k*"}[scheme]
-            axis.plot(np.array(run["mult_adds"]) / 1e6, run["errors"], style, label=shown[scheme])
+    for axis, ((n, c, epochs), own) in zip(axes.flat, panels.items(), strict=False):
+        for scheme, (name, style) in shown.items():
+            of_scheme = [run for run in own if run["job"]["scheme"].partition(":")[0] == scheme]
+            costs = [cost / 1e6 for run in of_scheme for cost in run["mult_adds"]]
+            axis.plot(costs, [e for run in of_scheme for e in run["errors"]], style, label=name)
         axis.set(title=f"({n}, {c}), {epochs} epochs", xlabel="million mult-adds", yscale="log")
         axis.set_yticks([5, 7, 10, 15, 20, 30, 40], labels=["5", "7", "10", "15", "20", "30", "40"])
         axis.minorticks_off()
@@ -267,6 +299,8 @@ def main() -> None:
         for file in files:
             content = json.loads(file.read_text())
             runs += content if isinstance(content, list) else [content]
+        ablation([run for run in runs if "n" in run["job"] and run["job"].get("split", "test") == "test"])
+        other_backbones([run for run in runs if "backbone" in run["job"]])
         runs = [run for run in runs if is_of_tables(run["job"])]
         table41(runs)
         over_seeds(runs)
