@@ -35,10 +35,10 @@ def greedy_miser(problem: Problem) -> Said:
             "cost_penalty": penalty * scale,
             "meter": "model",
         }
-        first = kind(**shared, n_estimators=MOST_ROUNDS, validation_fraction=0.25)
-        first.fit(problem.X, problem.y)
-        again = kind(**shared, n_estimators=max(first.n_stages_, 1))
-        return first, lambda: again.fit(*problem.joined())
+        stopped = kind(**shared, n_estimators=MOST_ROUNDS, validation_fraction=0.25)
+        n_rounds = max(stopped.fit(problem.X, problem.y).n_stages_, 1)
+        first, again = (kind(**shared, n_estimators=n_rounds) for _ in range(2))
+        return first.fit(problem.X, problem.y), lambda: again.fit(*problem.joined())
 
     return best_of(problem, [tried(penalty) for penalty in PENALTIES])
 

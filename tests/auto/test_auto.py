@@ -185,6 +185,19 @@ def test_a_blend_of_few_rows_has_to_be_better_by_more_than_a_standard_error():
     assert blends[True] < blends[False]
 
 
+def test_a_blend_that_is_worse_across_halves_is_not_taken():
+    """A forest of noise joins a blend by chance; rows that did not choose it see that."""
+    random, blends = np.random.default_rng(0), 0
+    for _ in range(40):
+        y = random.normal(size=200)
+        objective, rows = MeanLoss(training_loss("squared"), y), np.arange(200)
+        said = {"trees": np.zeros((200, 1)), "forest": random.normal(size=(200, 1))}
+        found = decided(objective, said, rows, random.uniform(size=200) < 0.5, few=False)
+        assert found.loss <= found.loss_of_trees
+        blends += len(found.shares) > 1
+    assert blends < 20  # about half of the forests have a share that these rows like
+
+
 def test_a_gain_counts_less_a_standard_error_and_a_loss_in_full():
     """Else a set on which trees were unlucky would be taken for larger ones."""
     shares = {"linear": 1.0}

@@ -52,8 +52,8 @@ def decided(
 ) -> Decision:
     """Shares of the kinds that answer best.
 
-    What is told of their loss is measured across: each half of the rows judges what the other has decided. Where rows are few,
-    kinds other than trees are taken only if they are better there, or if linear models are about as good.
+    What is told of their loss is measured across: each half of the rows judges what the other has decided. Kinds other than
+    trees are taken only if they are better there or, where rows are few, if linear models are about as good.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def decided(
             )
             blended = _blended([scores[kind][judging] for kind in others], list(others.values()))
             across[judging] = row_losses(objective, blended, rows[judging])
-        if not few or weight @ across < weight @ of_trees or set(shares) == {"linear"}:
+        if weight @ across < weight @ of_trees or (few and set(shares) == {"linear"}):
             error = _standard_error(of_trees - across, weight)
             return Decision(shares, float(weight @ across), float(weight @ of_trees), error)
     return Decision({"trees": 1.0}, float(weight @ of_trees), float(weight @ of_trees))
