@@ -108,6 +108,17 @@ class Pretend:
             "elapsed_ms": 0.4,
         }
 
+    def advice(self, body):
+        """The first group that was not bought, then the others."""
+        prices = {column["group"]: column["price"] for column in COLUMNS}
+        left = [name for name in prices if name not in body["bought"]]
+        offers = [
+            {"group": name, "buys": [name], "price": prices[name], "gain": 0.1, "change": 0.25}
+            for name in left
+        ]
+        said = f"Now benign. Buy {left[0]!r} next." if left else "Now benign. Nothing is left."
+        return {"advice": said, "offers": offers, "probability": 0.6, "unit": "ms"}
+
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -174,6 +185,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         pretend.requests.append((self.path, body))
         if self.denied():
+            return
+        if self.path == "/next":
+            self.reply(pretend.advice(body))
             return
         (row,) = body["rows"]
         if isinstance(row[0], str):

@@ -15,7 +15,7 @@ from anytime.serve.errors import Refusal
 from anytime.serve.protocol import _from_json
 from tests.serve.serving import Talking, application, table, with_words
 
-PATHS = ["/predict", "/stream", "/v2/models/words/infer"]
+PATHS = ["/predict", "/stream", "/v2/models/words/infer", "/next"]
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +107,21 @@ def test_any_json(talking, path, body):
 @given(path=st.sampled_from(PATHS[:2]), body=st.fixed_dictionaries({}, optional=FIELDS))
 def test_what_looks_like_a_plain_request(talking, path, body):
     check(talking.post(path, json.dumps(body)))
+
+
+@_MANY
+@given(
+    body=st.fixed_dictionaries(
+        {},
+        optional={
+            "row": ROWS,
+            "bought": st.lists(st.sampled_from([*NAMES, "nix"]), max_size=3) | ANYTHING,
+            "budget": SCALARS,
+        },
+    )
+)
+def test_what_looks_like_a_question_of_what_to_buy_next(talking, body):
+    check(talking.post("/next", json.dumps(body)))
 
 
 @_MANY

@@ -47,7 +47,7 @@ def test_the_document_describes_every_route(talking):
 
 
 PATHS = [
-    *("/predict", "/stream", "/stats", "/metrics", "/v2", "/v2/health/live", "/v2/health/ready"),
+    *("/predict", "/stream", "/next", "/stats", "/metrics", "/v2", "/v2/health/live", "/v2/health/ready"),
     *("/v2/repository/index", "/v2/repository/models/{model}/load", "/v2/repository/models/{model}/unload"),
     *("/v2/models/stats", "/v2/models/{model}", "/v2/models/{model}/versions/{version}"),
     *(
@@ -59,6 +59,7 @@ PATHS = [
 ROW = table()[0].to_numpy()[0].tolist()
 RIGHT = {  # what the document cannot know: the columns of a model
     "PredictRequest": {"rows": [ROW]},
+    "NextRequest": {"row": ROW},
     "InferRequest": {"inputs": [{"name": "X", "shape": [1, 5], "datatype": "FP64", "data": ROW}]},
 }
 
@@ -85,7 +86,7 @@ def test_no_operation_of_the_document_fails(talking, operations, path):
             case.body = {} if row == "alone" else others
             case.body |= {
                 **right,
-                **({"model": "patients"} if path in ("/predict", "/stream") else {}),
+                **({"model": "patients"} if path in ("/predict", "/stream", "/next") else {}),
             }
         answer = send(talking, case)
         statuses.add(answer.status_code)
@@ -101,9 +102,9 @@ def test_no_operation_of_the_document_fails(talking, operations, path):
 def test_the_examples_of_the_document_are_understood(talking):
     """They are refused for the number of columns alone, which no example can know."""
     described = talking.get("/openapi.json").json()["paths"]
-    for path in ("/predict", "/v2/models/{model}/infer"):
+    for path in ("/predict", "/next", "/v2/models/{model}/infer"):
         example = described[path]["post"]["requestBody"]["content"]["application/json"]["example"]
-        if path == "/predict":
+        if path in ("/predict", "/next"):
             example = {**example, "model": "patients"}
         answer = talking.post(path.replace("{model}", "patients"), json.dumps(example))
         assert answer.status_code == 400

@@ -10,8 +10,9 @@ import orjson
 
 import anytime
 from anytime.rows import shown
-from anytime.serve.calls import Call, Reply, json_reply
+from anytime.serve.calls import Call, Reply, beside, json_reply
 from anytime.serve.errors import refuse
+from anytime.serve.plain import model_of, read_next
 from anytime.serve.protocol import configuration, metadata, object_of, statistics
 from anytime.serve.stats import Stats
 
@@ -104,6 +105,16 @@ class Handlers:
         return object_of(raw) if raw else {}
 
     # ------------------------------------------------------------------ plain JSON and events
+
+    async def next(self, call: Call) -> Reply:
+        """What to buy next for one row, in plain JSON."""
+        body = await call.body(self.server.settings.max_body)
+        document = await beside(body, object_of, body)
+        entry = self.server.entry(*model_of(document, "NextRequest"))
+        call.model, call.version = entry.name, entry.version
+        asked = await beside(body, read_next, document, entry.tensors.reader)
+        advice = await asyncio.to_thread(asked.answered_by, entry.model)  # others are answered meanwhile
+        return json_reply({"model": entry.name, "version": entry.version, **advice.to_dict()})
 
     async def stream(self, call: Call) -> Events:
         """Every improved answer, as server-sent events: answer, answer, ..., done; or error, where something failed."""

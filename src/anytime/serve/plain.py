@@ -1,27 +1,28 @@
-"""The plain JSON of ``/predict`` and ``/stream``: rows in, answers out, for a person with curl."""
+"""The plain JSON of ``/predict``, ``/stream`` and ``/next``: rows in, answers out, for a person with curl."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from anytime.advice import NextPurchase
 from anytime.answer import Answer
+from anytime.estimator import AnytimeModel
 from anytime.rows import Rows, shown
 from anytime.serve.errors import refuse
 from anytime.serve.examples import ExampleReader, label_maps
-from anytime.serve.questions import Ask, limits_of
+from anytime.serve.questions import Ask, amount_of, limits_of
 from anytime.serve.rows import RequestReader
 from anytime.serve.schemas import SCHEMAS
 
-_FIELDS = SCHEMAS["PredictRequest"]["properties"].keys()
 
-
-def model_of(document: dict[str, Any]) -> tuple[str | None, str | None]:
+def model_of(document: dict[str, Any], schema: str = "PredictRequest") -> tuple[str | None, str | None]:
     """The model that a request names, and its version."""
-    if not document.keys() <= _FIELDS:
-        unknown = next(name for name in document if name not in _FIELDS)
-        refuse(f"unknown field {shown(unknown)}; a request has {', '.join(sorted(_FIELDS))}")
+    fields = SCHEMAS[schema]["properties"].keys()
+    if not document.keys() <= fields:
+        unknown = next(name for name in document if name not in fields)
+        refuse(f"unknown field {shown(unknown)}; a request has {', '.join(sorted(fields))}")
     for field in ("model", "version"):
         given = document.get(field)
         if given is not None and type(given) is not str:
@@ -91,6 +92,35 @@ def _rows(document: dict[str, Any], reader: RequestReader, raw_count: int | None
     if type(row) not in (list, dict):
         refuse(f"row must be a list of values or an object by column, not {shown(row)}")
     return reader.rows([row])
+
+
+class NextAsk(NamedTuple):
+    """A request of ``/next``, read."""
+
+    row: list[Any] | dict[str, Any]
+    bought: list[str] | None
+    budget: float | None
+
+    def answered_by(self, model: AnytimeModel) -> NextPurchase:
+        """What the model advises."""
+        try:
+            return model.next(self.row, self.bought, budget=self.budget)
+        except ValueError as error:
+            refuse(str(error))
+
+
+def read_next(document: dict[str, Any], reader: RequestReader | ExampleReader) -> NextAsk:
+    """Read a request whose fields ``model_of`` has looked at."""
+    if isinstance(reader, ExampleReader):
+        refuse(f"this model labels {reader.kind}s; what to buy next is asked for rows")
+    row, bought = document.get("row"), document.get("bought")
+    if bought is not None and (type(bought) is not list or any(type(name) is not str for name in bought)):
+        refuse(f"bought must be a list of names of groups, not {shown(bought)}")
+    row = {} if row is None else row
+    if type(row) not in (list, dict):
+        refuse(f"row must be a list of values or an object by column, not {shown(row)}")
+    reader.rows([row])  # refuses what it cannot read
+    return NextAsk(row, bought, amount_of(document, "budget"))
 
 
 def write_plain(

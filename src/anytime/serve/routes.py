@@ -16,7 +16,7 @@ from anytime.serve import page
 from anytime.serve.calls import Gone, Receive, Reply, Send
 from anytime.serve.errors import Refusal
 from anytime.serve.handlers import Events, Handlers
-from anytime.serve.schemas import ANYTHING, INFER, PREDICT, SCHEMAS, answers, body
+from anytime.serve.schemas import ANYTHING, INFER, NEXT, PREDICT, SCHEMAS, answers, body
 
 if TYPE_CHECKING:
     from anytime.serve.app import Server
@@ -89,6 +89,13 @@ def _table(server: Server, handlers: Handlers) -> list[tuple[Any, ...]]:
         ("POST", f"{control}/load", handlers.load, answers("Nothing", *refusals), ANYTHING),
         ("POST", f"{control}/unload", handlers.unload, answers("Nothing", 400, 404)),
         ("POST", "/predict", server.predict, answers("PredictResponse", *refusals), asked),
+        (
+            "POST",
+            "/next",
+            handlers.next,
+            answers("NextResponse", *refusals),
+            body("NextRequest", NEXT),
+        ),
         ("POST", "/stream", handlers.stream, answers(None, *refusals, media=events), asked),
         ("GET", "/stats", handlers.stats, answers("Stats")),
         ("GET", "/stats/stream", handlers.stats_stream, answers(None, media=events)),

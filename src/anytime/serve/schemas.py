@@ -84,6 +84,23 @@ _PREDICT_FIELDS: dict[str, Any] = {
     "probabilities": bool,
 }
 
+_NEXT_FIELDS: dict[str, Any] = {
+    "model": _PREDICT_FIELDS["model"],
+    "version": str,
+    "row": {
+        "anyOf": [*_ROW["anyOf"], {"type": "null"}],
+        "description": "What is known of the row; left out: nothing.",
+    },
+    "bought": {
+        "type": ["array", "null"],
+        "items": {"type": "string"},
+        "description": "Groups that the row has; left out: those that an object has values of.",
+    },
+    "budget": {**_AMOUNT, "description": "The most that the row may pay in all, with what it has."},
+}
+_NUMBER_OR_NULL: Schema = {"type": ["number", "null"]}
+_OFFER = _object(group=str, buys=[str], price=_AMOUNT, gain=_NUMBER_OR_NULL, change=_NUMBER_OR_NULL)
+
 SCHEMAS: dict[str, Schema] = {
     "Error": _object(error=str),
     "Nothing": {"type": "object"},
@@ -140,6 +157,18 @@ SCHEMAS: dict[str, Schema] = {
         reason={"enum": ["complete", "budget", "confidence", "groups", "deadline", "failed", ""]},
         failures={"type": "object", "additionalProperties": {"type": "string"}},
     ),
+    "NextRequest": {**_object(*_NEXT_FIELDS, **_NEXT_FIELDS), "additionalProperties": False},
+    "NextResponse": _object(
+        model=str,
+        version=str,
+        prediction={"description": "By what was bought."},
+        probability=_NUMBER_OR_NULL,
+        group={"type": ["string", "null"], "description": "To buy next; null: nothing."},
+        unit={"type": ["string", "null"]},
+        budget=_NUMBER_OR_NULL,
+        advice={"type": "string", "description": "All of it in words."},
+        offers={**_schema([_OFFER]), "description": "What could be bought, best first."},
+    ),
     "Stats": _object(
         uptime=float,
         slo_ms={"type": ["number", "null"]},
@@ -154,6 +183,7 @@ SCHEMAS: dict[str, Schema] = {
 ANYTHING: Schema = {
     "requestBody": {"required": False, "content": {"application/json": {"schema": {"type": "object"}}}}
 }
+NEXT = {"row": [0.5, 1.0], "bought": [], "budget": 10}
 PREDICT = {"row": [0.5, 1.0], "budget": 10}
 INFER = {
     "inputs": [{"name": "X", "datatype": "FP64", "shape": [1, 2], "data": [0.5, 1.0]}],

@@ -1,5 +1,6 @@
 // The half of the page that asks: a row in fields, a budget under the thumb, the answer beside it.
 
+import { Advice } from "./advice.js";
 import { Path } from "./charts.js";
 import { answer, known, milliseconds, number, percent, withUnit } from "./format.js";
 import { ask, events } from "./server.js";
@@ -15,6 +16,7 @@ export class Example {
     this.form = element("row");
     this.slider = element("budget");
     this.path = new Path(element("path-chart"));
+    this.advice = new Advice(() => ({ row: this.row(), budget: this.budget }));
     this.model = null;
     this.form.addEventListener("input", () => this.changed());
     this.form.addEventListener("submit", (event) => event.preventDefault());
@@ -36,6 +38,7 @@ export class Example {
     const sorry = `${number(model.n_columns)} columns are too many for a form: POST /predict takes them.`;
     if (wide) return this.form.replaceChildren(sorry);
     if (!same) this.form.replaceChildren(...(model.columns.length > MOST_FIELDS ? [this.asText()] : this.asFields()));
+    this.advice.show(model);
     this.refine();
     this.moved();
   }
@@ -141,6 +144,7 @@ export class Example {
     element("budget-value").textContent = this.budget === most ? `${said}, all of it` : `${said} of ${number(most)}`;
     this.draw();
     this.request();
+    this.advice.request();
   }
 
   body() {
