@@ -87,6 +87,17 @@ def test_what_is_given_is_used_although_what_it_requires_has_failed(model, fails
         assert after.reason == "failed"
 
 
+@pytest.mark.parametrize("budget", [None, 3.0, 5.0])
+@pytest.mark.parametrize("fails", ["a", "b", "d", "ab", "bd"])
+def test_where_extractors_fail_a_batch_buys_what_each_row_would(model, fails, budget):
+    features = features_of(model.plan_, **dict.fromkeys(fails, broken))
+    together = BatchSession(model, list(ROWS.to_numpy()), features, budget=budget, tile_rows=3).advance()
+    for i, row in enumerate(ROWS.to_numpy()):
+        alone = Session(model, features).predict(row, budget=budget)
+        assert_array_equal(alone.scores, together.scores[i])
+        assert alone.cost == together.cost[i]
+
+
 def test_what_was_given_before_costs_nothing_that_cannot_be_had(model):
     """``e`` requires ``d``, which requires ``a``, whose extractor fails later."""
     row = ROWS.iloc[0]
