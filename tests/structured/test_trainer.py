@@ -165,6 +165,28 @@ def test_first_stages_have_few_trees_and_later_ones_as_many_as_all_before(folds)
         assert [update.predictor.tree.forest.n_trees for update in copy] == sizes
 
 
+def test_stages_of_few_trees_go_as_far_as_those_of_many():
+    """All stages may go equally far: the fewer trees, the longer each one's step, up to Newton's own."""
+    structures, truth, _ = chains()
+
+    def longest(**settings):
+        by_stage = {}
+
+        class Spy:
+            def fit(self, task):
+                fitted = boosted(**settings).fit(task)
+                by_stage[task.n_before] = fitted.longest
+                return fitted
+
+        trainer(structures, truth, [Spy()]).run(4)
+        return list(by_stage.values())
+
+    assert longest(n_estimators=8, first_estimators=2, learning_rate=0.1) == [0.4, 0.4, 0.2, 0.1]
+    assert longest(n_estimators=8, first_estimators=2, learning_rate=0.5) == [1.0, 1.0, 1.0, 0.5]
+    # all have as many trees: none takes a longer step
+    assert longest(n_estimators=8, learning_rate=0.1) == [0.1] * 4
+
+
 def test_newton_steps_of_regions_are_those_of_their_elements():
     """First and second derivatives of a region are sums over its elements, by finite differences of the loss."""
     structures, truth, _ = chains(20)

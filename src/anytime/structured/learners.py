@@ -218,7 +218,9 @@ class BoostedTreesLearner:
         The most trees of the first update, for an early answer; a later one has at most as many as all before it together.
         None: ``n_estimators``.
     learning_rate : float, default=0.2
-        Factor by which the trees' steps are shrunk: the longest step that a trainer may take along their sum.
+        Factor by which the steps of ``n_estimators`` trees are shrunk: the longest step that a trainer may take along their sum.
+        The fewer trees of a first update take longer steps, so that all updates go equally far; no step is longer than
+        Newton's, 1.
     max_leaf_nodes : int or None, default=31
     cost_penalty : float, default=0
     min_samples_leaf : int, default=20
@@ -248,6 +250,7 @@ class BoostedTreesLearner:
         """Grow the trees."""
         n_all = self._n_trees(task.n_before)
         n_trees = min(n_all, _TRIAL_TREES) if task.trial else n_all
+        rate = min(1.0, self.learning_rate * (self.n_estimators / n_all))
         mean = task.weight[task.which].mean() if task.which.size else 0.0
         if not mean > 0:
             return None
@@ -261,9 +264,7 @@ class BoostedTreesLearner:
             which = task.which
             if self.max_samples is not None and which.size > self.max_samples:
                 which = np.sort(random.choice(which, self.max_samples, replace=False))
-            loss, first[which], second[which] = task.derivatives(
-                which, self.learning_rate * outputs[which], 1.0 / mean
-            )
+            loss, first[which], second[which] = task.derivatives(which, rate * outputs[which], 1.0 / mean)
             grower = TreeGrower(
                 max_leaf_nodes=self.max_leaf_nodes,
                 min_samples_leaf=self.min_samples_leaf,
@@ -282,7 +283,7 @@ class BoostedTreesLearner:
         return FittedUpdate(
             TreePredictor.of(forest, task.table.n_columns),
             outputs,
-            longest=self.learning_rate,
+            longest=rate,
             provisional=n_trees < n_all,
         )
 
