@@ -6,6 +6,7 @@ network that has not seen them, so that what their losses say of a purchase hold
 
 from __future__ import annotations
 
+import functools
 import math
 from itertools import pairwise
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from anytime.costs import BoundCosts
 from anytime.trees.clock import Clock
@@ -32,6 +33,7 @@ _ROWS_SEEN, _EPOCHS = 1_000_000, (5, 300)
 _THRIFT, _CHEAP_FIRST, _ANYHOW = 2.5, 0.7, 0.3
 _LEARNING_RATE, _DECAY = 2e-3, 1e-4
 _MOMENTS = 0.9, 0.999  # of Adam
+_libraries = functools.cache(ThreadpoolController)  # finding them reads the memory map, which takes 6 ms
 
 
 class MaskedNetworks(NamedTuple):
@@ -114,7 +116,7 @@ def train_networks(
         clock.tell(f"network {f + 1} of {n_folds} is trained")
         return layers
 
-    with threadpool_limits(1, "blas"):  # the same bits on any number of cores
+    with _libraries().limit(limits=1, user_api="blas"):  # the same bits on any number of cores
         found = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(one)(f) for f in range(n_folds))
     return MaskedNetworks(*(np.stack(parts) for parts in zip(*found, strict=True)))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # scikit-learn brings it
+from threadpoolctl import ThreadpoolController  # scikit-learn brings it
 
 from anytime.costs import BoundCosts
 from anytime.greedy import GainOracle, GroupPrices, Selection, doubling, greedy, replay
@@ -33,6 +34,9 @@ __all__ = [
 ]
 
 _SMALL = 4000  # columns
+_libraries = functools.cache(
+    ThreadpoolController
+)  # finding them reads the memory map: 6 ms, more than a small fit takes
 MOST_GROUPS = 17  # whose sets are all tried
 _MOST_WORK = 2e8  # products of columns in all sets of groups: about a second, which a certificate may take
 
@@ -119,7 +123,7 @@ class Recipe:
         problem = self.problem(moments, arrangement, ridge)
         oracle = PursuitOracle(problem, self.criterion)
         # Its products are many and small: threads would wait for each other longer than they work.
-        with threadpool_limits(1 if arrangement.columns.size <= _SMALL else None, user_api="blas"):
+        with _libraries().limit(limits=1 if arrangement.columns.size <= _SMALL else None, user_api="blas"):
             selection = self.choose(oracle, arrangement.prices())
         return Sequenced(selection, least_norm(oracle, moments.covariance), problem, ridge)
 
