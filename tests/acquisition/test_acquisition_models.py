@@ -260,6 +260,21 @@ def test_numbers_far_from_zero_are_predicted_as_those_around_it(offset, tmp_path
     assert_array_equal(at.load(tmp_path / "m.anytime").predict(X, budget=2), far.predict(X, budget=2))
 
 
+@pytest.mark.parametrize("unit", [2.0**-100, 2.0**100])
+def test_small_and_large_numbers_are_predicted_as_others(unit, tmp_path):
+    """The squares of these are beyond float32."""
+    X = np.random.default_rng(0).normal(size=(200, 4))
+    y = X[:, 0] + 0.5 * X[:, 1]
+    plain, other = (AcquisitionRegressor(**SMALL).fit(X, target) for target in (y, unit * y))
+    for bounds in ({"budget": 1}, {"budget": 2}, {"mean_budget": 1.5}):
+        assert_array_equal(other.cost(X, **bounds), plain.cost(X, **bounds))
+        assert_array_equal(other.predict(X, **bounds), unit * plain.predict(X, **bounds))
+    one, two = plain.next(X[0]), other.next(X[0])
+    assert (two.gain, two.change) == (one.gain * unit**2, one.change * unit)
+    other.save(tmp_path / "m.anytime")
+    assert_array_equal(at.load(tmp_path / "m.anytime").predict(X, budget=2), other.predict(X, budget=2))
+
+
 def test_columns_that_tell_nothing_are_never_bought():
     X, y = table()
     X[:, 5] = 7.0

@@ -119,6 +119,10 @@ class _AcquisitionModel(ColumnModel):
             raise ValueError(f"X has numbers beyond {_LARGEST:g}, which cannot be standardised; rescale them")
         random, costs = check_random_state(self.random_state), self._bound_costs()
         targets, offset, unit = self._targets(y)
+        common = np.array(
+            [2.0 ** np.round(np.log2(unit.max()))]
+        )  # what is beyond single precision is left to it
+        relative = unit / common
         inputs = _inputs_of(numbers, self.columns_.categories)
         Z = inputs.matrix(numbers).astype(np.float32)
         steps = ValueSteps.of(Z, inputs)
@@ -130,19 +134,19 @@ class _AcquisitionModel(ColumnModel):
             Z[kept],
             fold[kept],
             targets.values[kept].astype(np.int32) if targets.are_classes else None,
-            None if targets.are_classes else (targets.values[kept] * unit).astype(np.float32),
-            None if targets.are_classes else offset,
+            None if targets.are_classes else (targets.values[kept] * relative).astype(np.float32),
+            *((None, None) if targets.are_classes else (offset, common)),
         )
         given = (steps.expanded(Z), group, targets, fold, costs, hidden)
         seed = int(random.randint(2**31 - 1))
         networks = train_networks(*given, clock=clock, time_share=0.4, seed=seed, n_jobs=self.n_jobs)
-        block = self._block_of(inputs, steps, _scaled(networks, unit), reference, costs)
+        block = self._block_of(inputs, steps, _scaled(networks, relative), reference, costs)
         if block.n_stages and not clock.over:
             visited = _visited(block, numbers[kept], random, clock)
             networks = train_networks(
                 *given, clock=clock, seed=seed + 1, n_jobs=self.n_jobs, earlier=networks, visited=visited
             )
-            block = self._block_of(inputs, steps, _scaled(networks, unit), reference, costs)
+            block = self._block_of(inputs, steps, _scaled(networks, relative), reference, costs)
         base = block.score(numbers[:1], np.zeros((1, costs.n_groups), dtype=bool))[0]
         link = "softmax" if targets.are_classes else "identity"
         blocks = [block] if block.n_stages else []
@@ -387,7 +391,7 @@ def _inputs_of(X: Array, categories: Any) -> Inputs:
 
 
 def _scaled(networks: MaskedNetworks, unit: Array) -> MaskedNetworks:
-    """Networks that answer in the unit of the targets."""
+    """Networks that answer in other units."""
     return networks._replace(
         w3=(networks.w3 * unit).astype(np.float32), b3=(networks.b3 * unit).astype(np.float32)
     )

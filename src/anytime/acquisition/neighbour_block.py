@@ -30,6 +30,7 @@ _SETTINGS = ("cost_penalty", "confidence", "n_neighbours", "price_power", "look_
 _DRAWN = 200  # reference rows that stand for what a first purchase may say
 _AT_ONCE = 2**22  # inputs that are laid out together, of at least 1,000 rows: memory is bounded
 _SLICE = 1e-3  # seconds of decisions between two looks at the clock
+_LARGEST_UNIT = 1e150  # of targets, whose squares are numbers too
 _FLOOR = 0.05  # added to the probability of the true class: no single neighbour may count for all others
 
 
@@ -39,10 +40,10 @@ class Reference(NamedTuple):
     rows: NDArray[np.float32]  # (N, m): their inputs
     fold: NDArray[np.int32]  # (N,): the network that was trained without them
     labels: NDArray[np.int32] | None  # (N,): of a classifier
-    values: NDArray[np.float32] | None  # (N, K): of a regressor, less the offset
-    offset: Array | None = (
-        None  # (K,): added to what networks say, in double: it may be large against what they tell
-    )
+    values: NDArray[np.float32] | None  # (N, K): of a regressor, less the offset, in the unit
+    # Networks compute in single precision. What they say is told in double: times the unit, (1,), plus the offset, (K,)
+    offset: Array | None = None
+    unit: Array | None = None
 
 
 class NeighbourBlock(Block):
@@ -103,6 +104,10 @@ class NeighbourBlock(Block):
         self._offset = np.zeros(self.width) if reference.offset is None else reference.offset
         if self._offset.shape != (self.width,) or not np.isfinite(self._offset).all():
             raise ValueError(f"offsets must be {self.width} finite numbers")
+        unit = np.ones(1) if reference.unit is None else reference.unit
+        if unit.shape != (1,) or not 0 < unit[0] < _LARGEST_UNIT:
+            raise ValueError(f"targets are too large: their spread must be below {_LARGEST_UNIT:.0g}")
+        self._unit = float(unit[0])
         self.candidates = np.unique(group)
         self.n_stages = self.candidates.size if n_stages is None else n_stages
         if not 0 <= self.n_stages <= self.candidates.size:
@@ -213,6 +218,7 @@ class NeighbourBlock(Block):
         group, price, gain, _ = self.native.choose(
             inputs, owned | supposed, absent, left, own, threads=self.n_threads
         )
+        gain = gain * self._unit**2
         # what is free is had; a row that lacks the money may go on when it has more
         over = (price > 0) & (price <= left) & (gain < self._tick_penalty * price) & (self.cost_penalty > 0)
         if self.confidence is not None:
@@ -259,10 +265,10 @@ class NeighbourBlock(Block):
             imagined = np.where(added[self._input_group], self._points[near], inputs)
             said = self.native.scores(imagined, np.repeat(own | added, near.size, axis=0))
             if self.reference.labels is None:
-                changes[g] = np.abs(said - now).mean()
+                changes[g] = np.abs(said - now).mean() * self._unit
             else:
                 changes[g] = (said.argmax(axis=1) != now.argmax()).mean()
-        return int(group[0]), gains[0], changes
+        return int(group[0]), gains[0] * self._unit**2, changes
 
     def buy(self, memory: Memory) -> None:
         """Let rows have what they have chosen."""
@@ -293,7 +299,7 @@ class NeighbourBlock(Block):
             scores[some] = self.native.scores(
                 self.matrix(X[some]), np.ascontiguousarray(owned[some]), threads=self.n_threads
             )
-        return scores + self._offset
+        return scores * self._unit + self._offset
 
     def outputs(self, stage: int, X: Array) -> Array:
         """``proceed`` from nothing."""
@@ -333,7 +339,7 @@ class NeighbourBlock(Block):
             raise ValueError("the steps of purchases by neighbours do not fit together")
         steps = ValueSteps(arrays["source"], arrays["low"], arrays["high"])
         networks = MaskedNetworks(*(arrays[name] for name in LAYERS))
-        said = (arrays.get(name) for name in ("labels", "values", "offset"))
+        said = (arrays.get(name) for name in ("labels", "values", "offset", "unit"))
         reference = Reference(arrays["rows"], arrays["fold"], *said)
         return cls(inputs, steps, networks, reference, costs, **description)
 

@@ -68,7 +68,7 @@ _ARRAYS = {  # of each kind of block
     ),
     "neighbours": _arrays(
         i4x1="columns kind source fold labels",
-        f8x1="centre scale offset",
+        f8x1="centre scale offset unit",
         f4x1="low high",
         f4x3="w1 w2 w3",
         f4x2="b1 b2 b3 rows values",
@@ -109,7 +109,7 @@ _OPTIONAL = {
     "linear": ("ends", "intercepts", "centres"),
     "margins": ("slopes", "centres", "start", "thresholds", "values"),
     "costly": ("calibration", "probe", "said"),
-    "neighbours": ("labels", "values", "offset"),
+    "neighbours": ("labels", "values", "offset", "unit"),
     "network": ("offset", "unit"),
 }
 _NO_LEARNERS = (  # of a stream
