@@ -7,6 +7,7 @@ import inspect
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -32,8 +33,8 @@ ESTIMATORS = [
     at.AdditiveSpeedBoostClassifier(learning_rate=1.0, **ADDED),
     at.AdditiveSpeedBoostRanker(**ADDED),
     at.AdditiveSpeedBoostRegressor(method="omp", **ADDED),
-    at.AnytimeClassifier(**SEEDED),
-    at.AnytimeRegressor(**SEEDED),
+    at.AnytimeClassifier(HistGradientBoostingClassifier(max_iter=10), **SEEDED),
+    at.AnytimeRegressor(HistGradientBoostingRegressor(max_iter=10), **SEEDED),
     at.AutoClassifier(kinds=["linear"], max_stages=2, **SEEDED),
     at.AutoRegressor(kinds=["linear"], max_stages=2, **SEEDED),
     at.BudgetForestClassifier(alphas=[0, 2], **FOREST),

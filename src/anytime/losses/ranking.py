@@ -150,11 +150,10 @@ def lambdarank(k: int | None = None) -> Loss:
 
 
 def _discounts(scores: Array, query: Rows, k: int | None) -> Array:
-    """(n,) ``1 / log2(rank + 1)`` of each row in its query; 0 beyond rank ``k``."""
-    order = np.lexsort((-scores, query))
-    starts = np.flatnonzero(np.diff(query[order], prepend=-1))
+    """(n,) ``1 / log2(rank + 1)`` of each row in its query, queries being 0, 1, ...; 0 beyond rank ``k``."""
+    order, sizes = np.lexsort((-scores, query)), np.bincount(query)
     rank = np.empty(order.size)
-    rank[order] = np.arange(order.size) - np.repeat(starts, np.diff(starts, append=order.size)) + 1
+    rank[order] = np.arange(1, order.size + 1) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return np.where(rank <= (k or np.inf), 1.0 / np.log2(rank + 1.0), 0.0)
 
 
