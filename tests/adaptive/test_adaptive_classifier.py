@@ -281,7 +281,7 @@ def test_a_model_that_buys_nothing_says_so(setting, advice):
 
 @pytest.mark.parametrize("kind", [AdaptiveClassifier, at.LadderClassifier])
 def test_class_weights_count_like_sample_weights(kind):
-    X, y, costs = problem()
+    X, y, costs = problem(n=200)
     settings = {"costs": costs, "n_estimators": 5, "random_state": 0}
     weighted = kind(SVC(), class_weight={0: 1, 1: 3}, **settings).fit(X, y)
     counted = kind(SVC(), **settings).fit(X, y, sample_weight=np.where(y == 1, 3.0, 1.0))

@@ -46,7 +46,7 @@ def test_invariants_of_anytime_prediction(estimator):
 
 def test_weights_of_a_ladder_count_by_their_ratios_and_zero_is_absence():
     """With rows enough for exits, which the checks of weights above do not have."""
-    X, y, costs = problem()
+    X, y, costs = problem(n=300)
     ladder, weight = (
         LadderClassifier(GaussianNB(), costs=costs, mean_budget=12.0, **FEW),
         np.arange(len(y)) % 3,

@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import anytime as at
+from anytime.auto import estimators
 from anytime.auto.blend_block import BlendBlock, LogProbabilityBlock
 from anytime.auto.choosing import Decision, decided
 from anytime.auto.dense_block import DenseBlock, Inputs
@@ -72,7 +73,8 @@ def test_columns_that_are_not_bought_are_not_read(fitted):
         assert_array_equal(model.predict_proba(other, budget), model.predict_proba(X, budget))
 
 
-def test_the_same_seed_gives_the_same_model_on_any_number_of_threads():
+def test_the_same_seed_gives_the_same_model_on_any_number_of_threads(monkeypatch):
+    monkeypatch.setattr(estimators, "_ROUNDS", 40)
     X, y, costs = linear_table(150)
     one, two = (
         at.AutoClassifier(costs=costs, max_stages=2, random_state=3, n_jobs=jobs).fit(X, y) for jobs in (1, 2)

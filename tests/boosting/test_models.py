@@ -319,7 +319,9 @@ def queries(n_queries=60, size=12, seed=0):
 def test_a_ranker_orders_the_rows_of_a_query(loss):
     X, grade, qid = queries()
     X_test, grade_test, qid_test = queries(seed=1)
-    ranker = at.SpeedBoostRanker(loss=loss, random_state=0, n_estimators=40).fit(X, grade, qid=qid)
+    ranker = at.SpeedBoostRanker(loss=loss, random_state=0, n_estimators=25, max_stages=6).fit(
+        X, grade, qid=qid
+    )
     assert ranker.score(X_test, grade_test, qid=qid_test) > 0.93
     assert ranker.score(X_test, grade_test, qid=qid_test, budget=0) < 0.7
     assert ranker.order_[0] == "x0"
