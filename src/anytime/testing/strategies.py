@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -162,6 +163,7 @@ def branching_plans(draw: st.DrawFn, n_columns: int = 4) -> Plan:
     return some(n_stages, 2, quality=np.append(np.sort(random.normal(size=n_stages)), 9.0), branches=branches)
 
 
+@functools.cache
 def rules(n_outputs: int = 1) -> st.SearchStrategy[Rule]:
     """Questions about the scores of a row, for a classifier's plan."""
     thresholds, low = st.floats(0, 3), st.floats(-2, 0.5)
