@@ -117,7 +117,10 @@ def best_margins(answers: Answers, price: float, start: Array | None = None) -> 
 def _best_cut(margin: Array, gain: Array) -> float:
     """The margin from which on leaving gains the most in all; margins fall."""
     total = np.concatenate([[0.0], np.cumsum(gain)])
-    inner = np.unique(np.linspace(0, margin.size, _MOST_CUTS).astype(np.intp))[1:-1]
+    few = margin.size < _MOST_CUTS
+    inner = (
+        np.arange(1, margin.size) if few else np.linspace(0, margin.size, _MOST_CUTS).astype(np.intp)[1:-1]
+    )
     apart = inner[margin[inner - 1] > margin[inner]]  # rows of one margin go together
     cuts = np.concatenate([[0], apart, [margin.size]])
     best = int(cuts[np.argmax(total[cuts])])
