@@ -39,13 +39,13 @@ demo: $(READY) ## train on bundled data, show the curve, write a report to demo/
 build: $(VENV)/.dev ## install the package in place, with everything the checks need
 
 test: $(VENV)/.dev native-test ## all tests: native (plain and sanitized), Python, docstrings, documentation; networks only where torch is installed
-	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not realtime"
+	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n $(WORKERS) -m "not realtime"
 	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -m realtime
 
 test-all: $(VENV)/.all test ## the same with torch, which is installed first (a wheel for CPUs where there is no GPU)
 
 quick: $(VENV)/.dev ## the Python tests without the slow ones
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not realtime"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not realtime"
 
 native-test: $(VENV)/.dev ## the native unit tests, plain and under address and undefined-behaviour sanitizers
 	$(call run_native_tests,plain,OFF)
