@@ -273,9 +273,9 @@ def _turned(Z: NDArray[np.floating]) -> NDArray[np.floating]:
 
 def _best_ridge(problem: SmoothObjective, judge: _HeldOutJudge) -> float:
     """The ridge with which all columns together do best on held-out rows, searched from the largest down."""
-    best, least = RIDGES[-1], np.inf
-    fit = problem.extended(problem.empty(), np.arange(problem.n_columns))
-    for l2_regularization in RIDGES[::-1]:
+    best, fit = RIDGES[-1], problem.extended(problem.empty(), np.arange(problem.n_columns))
+    least = judge(fit)
+    for l2_regularization in RIDGES[-2::-1]:
         fit = problem.with_ridge(l2_regularization).moved(fit)
         found = judge(fit)
         if found >= least:

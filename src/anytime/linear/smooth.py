@@ -38,9 +38,7 @@ _NEAR = 1e-2  # of the gradient at the start
 _ROUND = 30  # iterations after which the curvature is looked at again
 _FAR = 1e3  # times the goal: more than rounding
 _FLAT = 1e-8  # share of the most that a loss can curve
-_COUPLED = (
-    1e-5  # finer tolerances are worth the second derivative in the weights of all classes, if these are few
-)
+_COUPLED = 1e-5  # finer tolerances are worth the second derivative at the start, in the weights of all classes, if these are few
 _FEW = 200
 _PLAIN = (training_loss("logistic"), training_loss("multinomial"))  # gradients have the digits of the scores
 _SHIFT = 1e-6  # share of the largest curvature that stands for none
@@ -329,8 +327,11 @@ class SmoothObjective:
         if self.fit_intercept:
             pull_back[0] = 0.0
         matrix, shape = gram.matrix, weights.shape
-        if self.tol < _COUPLED and self.loss is _PLAIN[1] and weights.size <= _FEW:
-            matrix, shape = self._second_derivative(design, weights), (weights.size, 1)
+        if self.tol < _COUPLED and self.loss in _PLAIN and weights.size <= _FEW:
+            if self.n_outputs > 1:
+                matrix, shape = self._second_derivative(design, weights), (weights.size, 1)
+            else:
+                matrix = self._gram(design, self._bend(self._scores(design, weights))).matrix
         root = definite_root(matrix, np.repeat(pull_back[:, 0], len(matrix) // len(design)))
         back, dtype = inverse_triangle(root), root.dtype
         precision = dtype if self.loss in _PLAIN else np.dtype(np.float64)

@@ -37,7 +37,7 @@ def inverse_triangle(root: NDArray[Any]) -> NDArray[Any]:
 
 def inverse_root(matrix: Array) -> Array:
     """A matrix T with ``T'T`` the pseudo-inverse."""
-    values, vectors = eigh(matrix)
+    values, vectors = eigh(matrix) if len(matrix) > 1 else (matrix.ravel(), np.eye(len(matrix)))
     kept = values > _RANK * max(values[-1], 0.0) if values.size else np.zeros(0, dtype=bool)
     return np.asarray(vectors[:, kept].T / np.sqrt(values[kept])[:, None])
 
