@@ -133,8 +133,8 @@ def test_some_groups_repeat_a_good_column_and_some_have_no_good_column(fields):
     """The reasons for which No-Whiten over-rates and Single under-rates a group."""
     C, v = standardised(fields)
     worth = np.array([explained(C, v, columns) for columns in groups_of(fields)])
-    added = np.array([norm(C, v, [], columns) for columns in groups_of(fields)])
-    best = np.array([single(C, v, [], columns) for columns in groups_of(fields)])
+    added = np.array([norm(C, C, v, columns) for columns in groups_of(fields)])
+    best = np.array([single(C, C, v, columns) for columns in groups_of(fields)])
     assert (added > 5 * worth)[worth > 0.02].any()
     assert (best < 0.3 * worth)[worth > 0.1].any()
 
