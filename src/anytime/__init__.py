@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     )
     from anytime.costs import FeatureCosts
     from anytime.curves import AnytimeCurve, AnytimeCurveDisplay, Comparison, compare, curve, pareto_frontier
-    from anytime.estimator import budget_scorer
     from anytime.export import ExportError
     from anytime.features import ExtractionError, Extractor, Features
     from anytime.files import BadFileError, load, save
@@ -78,6 +77,7 @@ if TYPE_CHECKING:
     from anytime.online import OnlineSelector
     from anytime.plan import Plan, Stage
     from anytime.runtime import BatchSession, Session, Trace, replay
+    from anytime.scoring import budget_scorer
     from anytime.sensing import SensorNetworkClassifier, SensorNetworkRegressor
     from anytime.streaming import StreamingBoostClassifier, StreamingBoostRegressor
     from anytime.structured import GraphLabeler, SceneParser, SequenceLabeler
@@ -191,7 +191,6 @@ _HOMES = {
     ],
     "costs": ["FeatureCosts"],
     "curves": ["AnytimeCurve", "AnytimeCurveDisplay", "Comparison", "compare", "curve", "pareto_frontier"],
-    "estimator": ["budget_scorer"],
     "export": ["ExportError"],
     "features": ["ExtractionError", "Extractor", "Features"],
     "files": ["BadFileError", "load", "save"],
@@ -216,6 +215,7 @@ _HOMES = {
     "online": ["OnlineSelector"],
     "plan": ["Plan", "Stage"],
     "runtime": ["BatchSession", "Session", "Trace", "replay"],
+    "scoring": ["budget_scorer"],
     "sensing": ["SensorNetworkClassifier", "SensorNetworkRegressor"],
     "streaming": ["StreamingBoostClassifier", "StreamingBoostRegressor"],
     "structured": ["GraphLabeler", "SceneParser", "SequenceLabeler"],
