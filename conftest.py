@@ -1,7 +1,8 @@
 """Settings that all tests share, and what pytest leaves alone where an optional library is not installed.
 
-Two hypothesis profiles: ``quick``, the default, looks at few random examples and at new ones each time; ``ci``, which
-``make test`` selects, looks at more and always at the same, so that a failure there is a failure everywhere.
+Three hypothesis profiles: ``quick``, the default, looks at few random examples and at new ones each time; ``ci``, which
+``make test`` selects, looks at more and always at the same, so that a failure there is a failure everywhere; ``thorough``
+looks at many new ones, for an evening.
 """
 
 import os
@@ -16,8 +17,9 @@ _unhurried = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
 settings.register_profile("quick", max_examples=20, **_unhurried)
 settings.register_profile(
-    "ci", max_examples=100, derandomize=True, database=None, print_blob=True, **_unhurried
+    "ci", max_examples=50, derandomize=True, database=None, print_blob=True, **_unhurried
 )
+settings.register_profile("thorough", max_examples=500, print_blob=True, **_unhurried)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "quick"))
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # no test opens a window
