@@ -3,7 +3,7 @@
     python benchmarks/scene_interrupts.py                                   # results/scene_interrupts.json
     python benchmarks/scene_interrupts.py --model model.anytime             # a parser of one's own
     python benchmarks/scene_interrupts.py --model model.anytime --camvid    # with the test images in ANYTIME_DATA/camvid
-    python benchmarks/scene_interrupts.py --model model.anytime --camvid --stages 20 --name scene_interrupts_camvid
+    python benchmarks/scene_interrupts.py --model model.anytime --camvid --stages 30 --name scene_interrupts_camvid
 
 Pictures have 480 x 360 pixels, made up where no data are named. A third of the parses has a deadline at a random moment of a
 whole parse, a third is interrupted by a flag that another thread sets, and a third are calls of ``answer(deadline=)`` with one to

@@ -242,7 +242,7 @@ def main() -> None:
     parser.add_argument("part", choices=["train", "time", "test"])
     parser.add_argument("--folder", type=Path, required=True, help="where parts leave what others need")
     parser.add_argument("--images", type=int, default=None)
-    parser.add_argument("--stages", type=int, default=30)
+    parser.add_argument("--stages", type=int, default=40)
     parser.add_argument(
         "--short", action="store_true", help="stages of few trees, for pictures of many moments"
     )

@@ -76,15 +76,16 @@ class SceneParser(StructuredModel):
         Levels of regions that stages may work on; 0 is the finest.
     thresholds : sequence of float, default=(0, 0.2)
         Mean entropies above which regions may be selected, as shares of the greatest; 0: all regions.
-    cost_penalties : sequence of float, default=(0.00002, 0.0002)
+    cost_penalties : sequence of float, default=(0.0002, 0.002)
         What a unit of cost must save of the loss to be spent by a tree, as a share of all of it: trees are tried for each.
+        Greater ones make more of a few codes, so that labels are good early; smaller ones buy more, and are better in the end.
     tried_candidates : int or None, default=6
         Triples of level, threshold and cost penalty that are tried for each stage, drawn anew. None: all.
     context : bool, default=True
         Whether regions are told the current predictions of their surroundings.
     evaluation_cost : float, default=3.0
         Price of evaluating one stage, features apart, in the unit of ``costs``.
-    max_stages : int, default=20
+    max_stages : int, default=30
         The most stages that the plan may have.
     trees_per_stage : int, default=64
         The most trees of a stage, each grown on what those before it have left over. The first stage has at most 16, a later one
@@ -100,7 +101,8 @@ class SceneParser(StructuredModel):
     l2_regularization : float, default=20.0
         Half of it times the squared weights, or values of leaves, is added to the loss. In units of the mean weight of a region.
     learning_rate : float, default=0.05
-        Factor by which each learner's step is shrunk.
+        Factor by which steps of the trees are shrunk. The fewer trees of the first stages take longer steps, so that every stage
+        can go equally far.
     holdout : float or None, default=None
         Share of the pictures, drawn anew for each stage, on which gains of candidates are measured; trees are grown on the
         others. None: gains are measured on all training pictures, where reuse of what is bought looks better than it is.
@@ -171,11 +173,11 @@ class SceneParser(StructuredModel):
         n_centres: int = 150,
         levels: Sequence[int] = (0, 1, 3, 4, 6),
         thresholds: Sequence[float] = (0.0, 0.2),
-        cost_penalties: Sequence[float] = (0.00002, 0.0002),
+        cost_penalties: Sequence[float] = (0.0002, 0.002),
         tried_candidates: int | None = 6,
         context: bool = True,
         evaluation_cost: float = 3.0,
-        max_stages: int = 20,
+        max_stages: int = 30,
         trees_per_stage: int = 64,
         max_leaf_nodes: int | None = 15,
         min_samples_leaf: int = 60,
