@@ -9,12 +9,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.blocks import Block
 from anytime.engine import Run
 from anytime.losses import LINKS
 from anytime.plan import Plan
+from anytime.rows import Rows, listed, shown
 from anytime.rules import Rule
 
-__all__ = ["NextPurchase", "Offer", "chain_offers", "follow", "offer_of", "owned_groups"]
+__all__ = [
+    "NextPurchase",
+    "Offer",
+    "affordable_part",
+    "affordable_stages",
+    "chain_offers",
+    "follow",
+    "offer_of",
+    "owned_groups",
+    "usable_groups",
+]
 
 
 @dataclass(frozen=True)
@@ -95,7 +107,7 @@ class NextPurchase:
     def to_dict(self) -> dict[str, Any]:
         """All of it in the terms of JSON, with the words as ``advice``."""
         return {
-            "prediction": np.asarray(self.prediction).tolist(),
+            "prediction": _in_json(self.prediction),
             "probability": self.probability,
             "group": self.group,
             "unit": self.unit,
@@ -108,15 +120,15 @@ class NextPurchase:
 
     def __str__(self) -> str:
         sure = "" if self.probability is None else f" with probability {self.probability:.2f}"
-        now, unit = f"Now {self.prediction}{sure}.", f" {self.unit}" if self.unit else ""
+        now = f"Now {_in_words(self.prediction)}{sure}."
         if not self.offers:
-            within = "" if self.budget is None else f" within {self.budget:g}{unit}"
+            within = "" if self.budget is None else f" within {self._amount(self.budget)}"
             return f"{now} Nothing is left to buy that could change it{within}."
         best = self.offers[0]
         others = [name for name in best.buys if name != best.group]
         said = f"{now} Buy {best.group!r} next"
         said += f" (with {', '.join(map(repr, others))})" if others else ""
-        said += f" for {best.price:g}{unit}."
+        said += f" for {self._amount(best.price)}."
         if best.change is not None and self.probability is not None:
             said += f" It changes the answer with probability {best.change:.2f}."
         elif best.change is not None:
@@ -125,31 +137,67 @@ class NextPurchase:
             said += f" Else: {', '.join(repr(offer.group) for offer in self.alternatives[:3])}."
         return said
 
+    def _amount(self, price: float) -> str:
+        unit = "column" if price == 1 and self.unit == "columns" else self.unit
+        return f"{price:g} {unit}" if unit else f"{price:g}"
 
-def owned_groups(
-    plan: Plan, held: NDArray[np.bool_] | None, bought: Iterable[str] | None
-) -> NDArray[np.bool_]:
-    """(G,) groups that a row has, with what they require: those named, else those that it came with."""
-    costs, owned = plan.costs.costs, np.zeros(plan.costs.n_groups, dtype=bool)
+
+def _in_json(prediction: Any) -> Any:
+    """Numbers and words as they are, dates and the like as words."""
+    values = np.asarray(prediction)
+    plain = (values.astype(str) if values.dtype.kind in "mM" else values).tolist()
+    return plain if isinstance(plain, (bool, int, float, str, list)) else str(plain)
+
+
+def _in_words(prediction: Any) -> str:
+    """A class, or numbers to four digits."""
+    if np.asarray(prediction).dtype.kind != "f":
+        return str(prediction)
+    return ", ".join(f"{value:.4g}" for value in np.ravel(prediction))
+
+
+def owned_groups(plan: Plan, rows: Rows, named: bool, bought: Iterable[str] | None) -> NDArray[np.bool_]:
+    """(G,) groups that a row has, with what they require: those ``bought``, else those that a row by name has values of."""
+    table, owned = plan.costs.table, np.zeros(plan.costs.n_groups, dtype=bool)
     if bought is None:
-        given = np.zeros(0, dtype=np.intp) if held is None else np.flatnonzero(held & _has_columns(plan))
-    else:
-        number = {name: g for g, name in enumerate(costs.names)}
-        names = [bought] if isinstance(bought, str) else list(bought)
-        unknown = [name for name in names if name not in number]
-        if unknown:
-            raise ValueError(
-                f"bought names {unknown[0]!r}, but the groups are {', '.join(map(repr, costs.names))}"
-            )
-        given = np.array([number[name] for name in names], dtype=np.intp)
-    for g in given:
-        owned[list(plan.costs.table.closure(int(g)))] = True
-    if bought is None and held is not None:  # a group that is there needs no other that is not
-        owned &= held | ~_has_columns(plan)
-    elif held is not None and (owned & ~held & _has_columns(plan)).any():
-        lacking = costs.names[int(np.flatnonzero(owned & ~held & _has_columns(plan))[0])]
-        raise ValueError(f"the group {lacking!r} is said to be bought, but the row does not have it")
+        there = _given(plan, rows.there) if named else owned
+        # what is there requires no other group that is not, but steps without columns
+        for g in np.flatnonzero(there):
+            owned[list(table.closure(int(g)))] = True
+        return owned & (there | ~_has_columns(plan))
+    names = list(plan.costs.costs.names)
+    wanted = [bought] if isinstance(bought, str) else list(bought)
+    number = {name: g for g, name in enumerate(names)}
+    if unknown := [name for name in wanted if name not in number]:
+        raise ValueError(f"bought names {shown(unknown[0])}, but the groups are {listed(names)}")
+    for name in wanted:
+        owned[list(table.closure(number[name]))] = True
+    lacking = np.zeros_like(owned) if rows.held is None else owned & ~rows.held
+    if lacking.any():
+        raise ValueError(
+            f"the group {names[int(lacking.argmax())]!r} is said to be bought, but the row does not have it"
+        )
     return owned
+
+
+def _given(plan: Plan, there: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+    """(G,) groups of which a row has all columns that the plan reads; where it reads none of them, all."""
+    given = _has_columns(plan)
+    if there is None:
+        return given
+    needed = plan.read_columns | ~_is_read(plan)[plan.costs.column_group]
+    given[plan.costs.column_group[needed & ~there]] = False
+    return given
+
+
+def usable_groups(plan: Plan, owned: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """(G,) groups that stages can work with: those that a row owns, and those of which nothing is read."""
+    return owned | ~_is_read(plan)
+
+
+def _is_read(plan: Plan) -> NDArray[np.bool_]:
+    """(G,) groups of which the plan reads a column."""
+    return np.isin(np.arange(plan.costs.n_groups), plan.costs.column_group[plan.read_columns])
 
 
 def _has_columns(plan: Plan) -> NDArray[np.bool_]:
@@ -165,51 +213,94 @@ def offer_of(plan: Plan, group: int, owned: NDArray[np.bool_], **expected: Any) 
     return Offer(costs.names[group], tuple(costs.names[g] for g in missing), price, **expected)
 
 
-def chain_offers(plan: Plan, X: Any, owned: NDArray[np.bool_], cap: int) -> tuple[Any, Sequence[Offer]]:
-    """Scores of one row by the stages that it can do, and what the first stage that it cannot do lacks, then what later ones do.
+def affordable_part(plan: Plan, owned: NDArray[np.bool_], cap: int) -> Plan:
+    """What best answers a row that may pay ``cap`` ticks in all, with what it owns: a prefix of the chain, or a branch."""
+    stages = affordable_stages(plan, owned, cap)
+    assert plan.quality is not None  # a plan with branches has one, and so have these
+    best, quality = plan if stages == plan.n_stages else plan.head(stages), plan.quality[stages]
+    for branch in sorted(plan.branches, key=lambda branch: _ticks_after(branch, owned)[-1]):
+        assert branch.quality is not None
+        if branch.quality[-1] > quality and _ticks_after(branch, owned)[-1] <= cap:
+            best, quality = branch, branch.quality[-1]
+    return best
 
-    Only columns of owned groups are read. ``cap``: the most ticks that the row may pay in all.
+
+def affordable_stages(plan: Plan, owned: NDArray[np.bool_], cap: int) -> int:
+    """The most stages of a chain for which a row pays at most ``cap`` ticks in all, with what it owns."""
+    return max(int(np.searchsorted(_ticks_after(plan, owned), cap, side="right")) - 1, 0)
+
+
+def _ticks_after(plan: Plan, owned: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """(S + 1,) the most that a row has paid before the first stage and after each, with what it owns."""
+    prices, order = plan.costs.prices, np.array(plan.purchases.order, dtype=np.intp)
+    bought = np.cumsum([0, *np.where(owned[order], 0, prices[order])])[plan.purchases.groups]
+    return np.asarray(int(owned @ prices) + bought + np.cumsum([0, *plan.evaluation_ticks]), dtype=np.int64)
+
+
+def chain_offers(plan: Plan, X: Any, owned: NDArray[np.bool_], cap: int) -> Sequence[Offer]:
+    """What the first stage lacks that a row cannot do with what it owns, then what later ones do.
+
+    Only columns of owned groups are read. ``cap``: the most ticks that the row may pay in all. Nothing is offered for a stage of
+    which the row could not pay all that it lacks; of a tree that is the group that its path asks for next.
     """
-    run, first = follow(plan, X, owned, cap)
+    run, lacking = follow(plan, X, owned, cap)
     assert run.ledger is not None
     prices = plan.costs.prices
     evaluation = int(run.ledger.paid[0] - run.ledger.bought[0] @ prices)
     left = cap - int(owned @ prices) - evaluation
 
-    def is_affordable(group: int) -> bool:
-        missing = [g for g in plan.costs.table.closure(group) if not owned[g]]
-        return int(prices[missing].sum()) + int(plan.evaluation_ticks[run.done[0]]) <= left
+    def is_affordable(groups: Sequence[int], s: int) -> bool:
+        missing = plan.costs.closure(np.array(groups, dtype=np.int32)) & ~owned
+        return int(missing @ prices) + int(plan.evaluation_ticks[s]) <= left
 
-    if first < 0 or not is_affordable(first):
-        return run.scores(), ()
-    readable = _has_columns(plan)
-    later = [g for g in plan.purchases.order if g != first and not owned[g] and readable[g]]
-    order = [first, *filter(is_affordable, later)]
-    return run.scores(), [offer_of(plan, g, owned, gain=_gain(plan, run, g)) for g in order]
+    if not lacking or not is_affordable(lacking, int(run.done[0])):
+        return ()
+    readable, order = _has_columns(plan), [lacking[0]]
+    for g in plan.purchases.order:
+        if g != lacking[0] and not owned[g] and readable[g]:
+            s = _first_use(plan, run, g)
+            together = [g, *plan.block_groups[s]] if _reads_alike(plan, s) else [g]
+            order += [g] if is_affordable(together, s) else []
+    return [offer_of(plan, g, owned, gain=_gain(plan, run, g)) for g in order]
 
 
-def follow(plan: Plan, X: Any, owned: NDArray[np.bool_], cap: int) -> tuple[Run, int]:
-    """A row led through all stages for which it has what they read, and a group that it then lacks; -1: it has ended."""
+def _reads_alike(plan: Plan, s: int) -> bool:
+    """Whether a stage reads the same groups of every row."""
+    block = plan.blocks[plan.locate(s)[0]]
+    return block.forest is None and type(block).reads is Block.reads
+
+
+def _first_use(plan: Plan, run: Run, group: int) -> int:
+    """The first stage from where a row stands that may use a group, or what requires it."""
+    done, table = int(run.done[0]), plan.costs.table
+    for s in range(done, plan.n_stages):
+        if any(group in table.closure(int(g)) for g in plan.stage_groups[s]):
+            return s
+    return done
+
+
+def follow(plan: Plan, X: Any, owned: NDArray[np.bool_], cap: int) -> tuple[Run, list[int]]:
+    """A row led through all stages for which it has what they read, and the groups that it then lacks; none: it has ended."""
     known = np.where(owned[plan.costs.column_group], X, np.nan)
     run, row = Run(plan, np.ascontiguousarray(known), metered=True), np.zeros(1, dtype=np.intp)
     run.bound(np.array([cap], dtype=np.int64), None)
     for s in range(plan.n_stages):
-        lacking = -1 if run.finished[0] else _lacking(run, s, row, owned)
-        if run.finished[0] or lacking >= 0:
+        lacking = [] if run.finished[0] else _lacking(run, s, row, owned)
+        if run.finished[0] or lacking:
             return run, lacking
         run.advance(s + 1, budget=cap)
         if run.done[0] == s:  # it has cost more than it may
             break
-    return run, -1
+    return run, []
 
 
-def _lacking(run: Run, s: int, row: NDArray[np.intp], owned: NDArray[np.bool_]) -> int:
-    """A group that stage ``s`` reads of the row and that it does not have, -1: none, or its filter keeps the row out."""
+def _lacking(run: Run, s: int, row: NDArray[np.intp], owned: NDArray[np.bool_]) -> list[int]:
+    """Groups that stage ``s`` reads of the row and that it does not have; none where its filter keeps the row out."""
     plan = run.plan
     b, within = plan.locate(s)
     forest = plan.blocks[b].forest
     if s in plan.passes and _is_kept_out(run, plan.passes[s], owned):
-        return -1
+        return []
     rules = [rules[s] for rules in (plan.passes, plan.stops) if s in rules]
     groups = [g for rule in rules for g in plan.costs.groups_of(rule.columns()).tolist()]
     if forest is not None:
@@ -221,7 +312,7 @@ def _lacking(run: Run, s: int, row: NDArray[np.intp], owned: NDArray[np.bool_]) 
         groups += own.tolist()
     missing = [g for g in plan.purchases.order if g in groups and not owned[g]]
     readable = [g for g in missing if (plan.costs.column_group == g).any()]
-    return (readable or missing or [-1])[0]
+    return readable or missing
 
 
 def _is_kept_out(run: Run, rule: Rule, owned: NDArray[np.bool_]) -> bool:

@@ -20,7 +20,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from anytime.advice import NextPurchase, Offer, chain_offers, owned_groups
+from anytime.advice import (
+    NextPurchase,
+    Offer,
+    affordable_part,
+    affordable_stages,
+    chain_offers,
+    owned_groups,
+    usable_groups,
+)
 from anytime.answer import Answer
 from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import Run, Stop
@@ -29,7 +37,7 @@ from anytime.losses import LINKS
 from anytime.one_row import OneRow
 from anytime.parameters import check_names
 from anytime.plan import Array, Choice, Plan
-from anytime.rows import Rows, is_named, read_table, reader_of, warn_of_absent
+from anytime.rows import Rows, is_named, read_table, reader_of, warn_of_absent, warn_of_mistakes
 from anytime.validation import is_amount, validated
 
 if TYPE_CHECKING:
@@ -42,7 +50,7 @@ Amount = float | None
 METERS = ("model", "realised")  # by which a budget can be counted
 _REASONS = ("stop", "deadline", "groups", "budget", "complete")  # why answers of several parts end: the first
 
-_FLOAT = np.dtype(np.float64)
+_FLOAT, _FLOAT_MAX = np.dtype(np.float64), float(np.finfo(np.float64).max)
 
 
 class Reach(NamedTuple):
@@ -245,7 +253,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         Where rows leave early for the mean, they do so in every answer of the smaller model.
         """
         check_is_fitted(self, "plan_")
-        if (budget is None and mean_budget is None) or np.ndim(budget or 0):
+        if (budget is None and mean_budget is None) or np.ndim(budget):
             raise ValueError("truncate needs a budget or a mean_budget, a number of units")
         stages, cap, policy = self._reach(budget, mean_budget)
         smaller = copy.copy(self)
@@ -365,14 +373,14 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         """Which group to buy next for one row, what it costs, and what is expected of it.
 
         Where purchases are decided row by row, this is what ``predict`` would buy; along a chain it is what the next stage lacks,
-        for a row of a forest what its own path asks for.
+        for a row of a forest what its own path asks for. The prediction is that of ``predict_one`` for a row with these groups.
 
         Parameters
         ----------
         x : (d,) array or sequence, mapping, or row of a table
             As in ``predict_one``. Only values of bought groups are read; others may be NaN, or left out of a mapping.
         bought : iterable of str, default=None
-            Groups that the row has. None: those that a mapping or a row of a table has values of; of an array, none.
+            Groups that the row has. None: those of which a mapping or a row of a table has all columns; of an array, none.
         budget : float, default=None
             The most that the row may pay in all, with what it has. None: what the model may spend.
 
@@ -383,34 +391,37 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             a ``table()``.
         """
         check_is_fitted(self, "plan_")
-        rows, plan, cap = reader_of(self).one(x), *self._plan_within(budget)
-        held = np.ones(plan.costs.n_groups, dtype=bool) if rows.held is None and is_named(x) else rows.held
-        owned = owned_groups(plan, held, bought)
-        scores, offers = self._offers(plan, rows.X, owned, cap)
+        if np.ndim(budget):
+            raise ValueError("budget is one number: next is about one row")
+        rows = reader_of(self).one(x)
+        warn_of_mistakes(rows)
+        owned = owned_groups(self.plan_, rows, is_named(x), bought)
+        plan, cap = self._plan_within(budget, owned)
+        offers = self._offers(plan, rows.X, owned, cap)
+        usable = Rows(rows.X, usable_groups(self.plan_, owned))
+        scores = self._run_plan(usable, budget, None, np.inf).scores()
         link = LINKS[self._scores_link]
         probability = float(np.max(link.transform(scores))) if link.classifies else None
         most = None if cap == UNLIMITED else self.costs_.amount(cap)
         return NextPurchase(self._decide(scores)[0], probability, tuple(offers), self.costs_.unit, most)
 
-    def _plan_within(self, budget: float | None) -> tuple[Plan, int]:
-        """What answers one row within a budget, or within the model's own, and the most ticks that the row may pay."""
-        if np.ndim(budget or 0):
-            raise ValueError("budget is one number: next is about one row")
+    def _plan_within(self, budget: float | None, owned: NDArray[np.bool_]) -> tuple[Plan, int]:
+        """What a row that owns some groups can reach within a budget, or the model's own, and the most ticks that it may pay."""
         stages, cap, policy = self._reach(budget)
         money = self.budget if budget is None else budget
         if cap is None:
             cap = UNLIMITED if money is None else self._ticks("budget", money)
         cap = int(min(cap, self.plan_.limit_ticks))
+        known = self._known_ticks(budget, None, np.inf, None)
+        if known is not None:
+            return affordable_part(self.plan_, owned, min(int(known), cap)), cap
         plan = self.plan_ if policy is None else self.plan_.with_policy(policy)
-        choice = self._known_choice(None, budget, None, np.inf, None)
-        if choice is not None and choice.branch >= 0:
-            return plan.branches[int(choice.branch)], cap
+        if self.meter == "model":
+            stages = min(int(stages), affordable_stages(plan, owned, cap))
         return plan if stages == plan.n_stages else plan.head(int(stages)), cap
 
-    def _offers(
-        self, plan: Plan, X: Array, owned: NDArray[np.bool_], cap: int
-    ) -> tuple[Array, Sequence[Offer]]:
-        """Scores of a row that owns some groups, and what it could buy next for at most ``cap`` ticks in all, best first."""
+    def _offers(self, plan: Plan, X: Array, owned: NDArray[np.bool_], cap: int) -> Sequence[Offer]:
+        """What a row that owns some groups could buy next for at most ``cap`` ticks in all, best first."""
         return chain_offers(plan, X, owned, cap)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -509,7 +520,8 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
     def _ticks(self, name: str, budget: Any) -> Any:
         """A budget, or one per row, in ticks."""
         if is_amount(budget):
-            return self.costs_.budget_ticks(budget)
+            # a whole number may be larger than every float
+            return self.costs_.budget_ticks(budget if budget <= _FLOAT_MAX else np.inf)
         given = np.asarray(budget)
         for amount in given.ravel().tolist() if given.dtype.kind not in "iuf" else ():
             if not is_amount(amount):
@@ -579,9 +591,21 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             plan = plan.branches[np.max(choice.branch)]
         run = kind(plan, rows.X, metered=metered or cap is not None, threads=self._threads(), held=rows.held)
         run.advance(stages, budget=UNLIMITED if cap is None else cap, deadline=due, stop=stop)
-        if isinstance(run, Run) and run.incomplete.any():
+        if self._lacks_groups(run, rows.held, budget, mean_budget):
             warn_of_absent(rows)
         return run
+
+    def _lacks_groups(
+        self, run: Run | ForestRun, held: NDArray[np.bool_] | None, budget: Budget, mean_budget: float | None
+    ) -> bool:
+        """Whether rows would have been answered by something else if they had all groups."""
+        if isinstance(run, Run) and run.incomplete.any():
+            return True
+        if held is None or run.plan is self.plan_:
+            return False
+        ticks = self._known_ticks(budget, mean_budget, np.inf, None)
+        wanted, had = self.plan_.choice(ticks), self.plan_.choice(ticks, held)
+        return not (np.array_equal(wanted.branch, had.branch) and np.array_equal(wanted.stages, had.stages))
 
     def _scores(
         self, X: Any, budget: Budget, deadline: float | None, mean_budget: float | None = None
@@ -605,6 +629,11 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         stop: Stop | None,
     ) -> Choice | None:
         """What answers a budget that is known in advance; None where rows keep to the chain."""
+        ticks = self._known_ticks(budget, mean_budget, due, stop)
+        return None if ticks is None else self.plan_.choice(ticks, held)
+
+    def _known_ticks(self, budget: Budget, mean_budget: float | None, due: float, stop: Stop | None) -> Any:
+        """A budget that is known in advance, or one per row, in ticks; None where rows keep to the chain."""
         if not self.plan_.branches or self.meter != "model" or due < np.inf or stop is not None:
             return None
         if budget is None and mean_budget is None:
@@ -614,7 +643,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             if self.plan_.expected_costs is not None or np.ndim(mean_budget):
                 return None  # some rows pay less than a stage may cost: the chain knows how much
             cap = np.minimum(cap, self._ticks("mean_budget", mean_budget))
-        return self.plan_.choice(cap, held)
+        return cap
 
     def _parts_by_branch(
         self, rows: Rows, budget: Budget, mean_budget: float | None, due: float, stop: Stop | None = None

@@ -29,7 +29,17 @@ from numpy.typing import NDArray
 
 from anytime.validation import as_table, check_finite, check_rows
 
-__all__ = ["RowReader", "Rows", "is_named", "read_table", "shown", "spellings", "warn_of_absent"]
+__all__ = [
+    "RowReader",
+    "Rows",
+    "is_named",
+    "listed",
+    "read_table",
+    "shown",
+    "spellings",
+    "warn_of_absent",
+    "warn_of_mistakes",
+]
 
 Array = NDArray[np.float64]
 
@@ -49,6 +59,14 @@ class Rows:
     absent: tuple[str, ...] = ()  # columns that the model reads and that are not there
     # names that were given and are unknown, each with the absent column that it may stand for
     mistaken: Mapping[str, str] | None = None
+    there: NDArray[np.bool_] | None = None  # (d,): columns that were given, whether read or not; None: all
+
+    @property
+    def hint(self) -> str:
+        """A question for each mistaken name, or nothing."""
+        return "; ".join(
+            f"did you mean {known!r} by {shown(name)}?" for name, known in (self.mistaken or {}).items()
+        )
 
 
 # ---------------------------------------------------------------------- tables
@@ -100,17 +118,26 @@ def warn_of_absent(rows: Rows) -> None:
     """Say which columns were wanted and not there."""
     if not rows.absent:
         return
-    listed = ", ".join(map(repr, rows.absent[:_LISTED])) + ", ..." * (len(rows.absent) > _LISTED)
-    which = f"column {listed} is" if len(rows.absent) == 1 else f"columns {listed} are"
-    hint = "".join(f"; did you mean {known!r} by {name!r}?" for name, known in (rows.mistaken or {}).items())
-    frame, level = sys._getframe(1), 2  # of whoever called the library
+    names = listed(rows.absent)
+    which = f"column {names} is" if len(rows.absent) == 1 else f"columns {names} are"
+    hint = f"; {rows.hint}" if rows.mistaken else ""
+    _warn(f"the {which} not there: answers are the best that can be had without{hint}")
+
+
+def warn_of_mistakes(rows: Rows) -> None:
+    """Say which names look like those of columns that are not there."""
+    if rows.mistaken:
+        _warn(rows.hint)
+
+
+def _warn(message: str) -> None:
+    """Warn whoever called the library."""
+    frame, level = sys._getframe(1), 2
     while (
         frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "anytime"
     ):
         frame, level = frame.f_back, level + 1
-    warnings.warn(
-        f"the {which} not there: answers are the best that can be had without{hint}", stacklevel=level
-    )
+    warnings.warn(message, stacklevel=level)
 
 
 # ---------------------------------------------------------------------- values
@@ -256,13 +283,14 @@ class RowReader:
         """Rows with what is known of them: ``there``, (d,), says which columns were given, ``unknown`` is what else was."""
         lacking = ~there & self.plan.read_columns
         if not lacking.any():
-            return Rows(X)
+            return Rows(X, there=there)
         held = np.ones(len(self.groups), dtype=bool)
         held[self.column_group[lacking]] = False
         absent = tuple(str(self.names[j]) if self.names else str(j) for j in np.flatnonzero(lacking))
         few = unknown if len(absent) <= _COMPARED else ()
-        near = {name: get_close_matches(name[:100], absent, n=1) for name in few[:_LISTED]}
-        return Rows(X, held, absent, {name: found[0] for name, found in near.items() if found})
+        wanted = [*absent, *(self.groups[g] for g in np.flatnonzero(~held))]
+        near = {name: get_close_matches(name[:100], wanted, n=1) for name in few[:_LISTED]}
+        return Rows(X, held, absent, {name: found[0] for name, found in near.items() if found}, there)
 
     def places(self, group: str) -> list[int]:
         """Positions of the columns of a group, in the order in which the price list names them."""
@@ -313,11 +341,7 @@ class RowReader:
                 f"; {name!r} is a column of the group {group!r}, which takes {self._listed(members)} together"
             )
         near = get_close_matches(name[:100], self.groups[:_COMPARED], n=1)
-        return (
-            f"; did you mean {near[0]!r}?"
-            if near
-            else f"; it has {', '.join(map(repr, self.groups[:_LISTED]))}"
-        )
+        return f"; did you mean {near[0]!r}?" if near else f"; it has {listed(self.groups)}"
 
     def _listed(self, columns: Sequence[int]) -> str:
         return ", ".join(map(self.label, columns[:_LISTED])) + ", ..." * (len(columns) > _LISTED)
@@ -349,13 +373,19 @@ class RowReader:
                 part = rows[start : start + step]
                 if not _NUMBERS.issuperset(map(type, chain(*part))):
                     return None
-                X[start : start + step] = part
+                try:
+                    X[start : start + step] = part
+                except OverflowError:  # a whole number beyond all floats
+                    return None
             return X
         for k, (j, values) in enumerate(zip(order, zip(*rows, strict=True), strict=True)):
             known = self.words.get(j)
             if not (_NUMBERS if known is None else _WORDS).issuperset(map(type, values)):
                 return None
-            X[:, k] = values if known is None else [known.get(value, np.nan) for value in values]
+            try:
+                X[:, k] = values if known is None else [known.get(value, np.nan) for value in values]
+            except OverflowError:
+                return None
         return X
 
     def _one_by_one(self, rows: list[Any], order: Sequence[int]) -> Array:
@@ -404,6 +434,11 @@ def is_named(x: Any) -> bool:
     x = as_table(x)
     names = getattr(x, "columns", getattr(x, "index", None)) if hasattr(x, "iloc") else None
     return isinstance(x, Mapping) or (names is not None and all(isinstance(name, str) for name in names))
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names of a list, for a sentence."""
+    return ", ".join(map(repr, names[:_LISTED])) + ", ..." * (len(names) > _LISTED)
 
 
 def shown(value: Any) -> str:

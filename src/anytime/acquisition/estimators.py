@@ -206,31 +206,33 @@ class _AcquisitionModel(ColumnModel):
             warn_of_absent(rows)
         return run
 
-    def _offers(
-        self, plan: Plan, X: Array, owned: NDArray[np.bool_], cap: int
-    ) -> tuple[Array, Sequence[Offer]]:
+    def _offers(self, plan: Plan, X: Array, owned: NDArray[np.bool_], cap: int) -> Sequence[Offer]:
         block = self._block
         if block is None:
-            return plan.base[None], ()
-        scores = block.score(X, owned[None])
+            return ()
         ruled = plan.passes or plan.stops or plan.n_stages < block.candidates.size
-        if ruled and follow(plan, X, owned, cap)[1] < 0:
-            return scores, ()
+        if ruled and not follow(plan, X, owned, cap)[1]:
+            return ()
+        read = block.required[block.candidates].any(
+            axis=0
+        )  # networks have never met a mask with other groups
+        left = cap - int(owned @ block.costs.prices)
+        owned = owned & read
         _, gains, changes = block.expectations(X, owned)
         memory = block.remember(1)
-        memory["owned"][0], memory["cap"][0] = owned, cap
+        memory["owned"][0], memory["cap"][0] = owned, left + int(owned @ block.costs.prices)
         block.choose(X, memory)
         prices = (block.required & ~owned) @ block.costs.prices
-        first, affordable = int(memory["next"][0]), prices <= cap - int(owned @ block.costs.prices)
+        first, affordable = int(memory["next"][0]), prices <= left
         if first < 0 or not affordable[first]:  # sure enough, or nothing is worth its price, or can be paid
-            return scores, ()
+            return ()
         offers = [
             offer_of(plan, int(g), owned, gain=float(gains[g]), change=float(changes[g]))
             for g in np.flatnonzero(~np.isnan(gains) & affordable)
         ]
         name = self.costs_.names[first]
         offers.sort(key=lambda o: (o.group != name, -(o.gain or 0.0) / max(o.price, 1e-300), o.price))
-        return scores, offers
+        return offers
 
     # ------------------------------------------------------------------ files and conventions
 
