@@ -444,3 +444,18 @@ def test_the_server_answers_known_budgets_as_predict_does(plan):
                 )
         hurried = asyncio.run(ask(budget=budget, deadline=20.0))[0]
         assert_array_equal(hurried.scores, model.answer(ROWS, budget, deadline=20.0).scores)
+
+
+def test_a_branch_that_answers_for_want_of_a_group_says_so():
+    """The chain begins with what the table lacks: a branch answers, with a warning and the reason."""
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(400, 3)), columns=["age", "pressure", "scan"])
+    y = (X.sum(axis=1) > 0).astype(int)
+    model = at.SpeedBoostClassifier(costs={"age": 1, "pressure": 2, "scan": 50}, random_state=0).fit(X, y)
+    assert model.order_[0] == "age"
+    assert model.plan_.branches
+    with pytest.warns(UserWarning, match="'age' is not there.*did you mean 'age' by 'Age'"):
+        assert model.answer(X.rename(columns={"age": "Age"})).reason == "groups"
+    with pytest.warns(UserWarning, match="'age' is not there"):
+        model.predict_one({"pressure": 1.0, "scan": 2.0})
+    assert model.answer(X, budget=2).reason == "budget"  # nothing lacks: no warning

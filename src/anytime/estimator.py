@@ -520,8 +520,8 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
     def _ticks(self, name: str, budget: Any) -> Any:
         """A budget, or one per row, in ticks."""
         if is_amount(budget):
-            # a whole number may be larger than every float
-            return self.costs_.budget_ticks(budget if budget <= _FLOAT_MAX else np.inf)
+            is_beyond_floats = isinstance(budget, int) and budget > _FLOAT_MAX
+            return self.costs_.budget_ticks(np.inf if is_beyond_floats else budget)
         given = np.asarray(budget)
         for amount in given.ravel().tolist() if given.dtype.kind not in "iuf" else ():
             if not is_amount(amount):
@@ -591,21 +591,13 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             plan = plan.branches[np.max(choice.branch)]
         run = kind(plan, rows.X, metered=metered or cap is not None, threads=self._threads(), held=rows.held)
         run.advance(stages, budget=UNLIMITED if cap is None else cap, deadline=due, stop=stop)
-        if self._lacks_groups(run, rows.held, budget, mean_budget):
-            warn_of_absent(rows)
+        if isinstance(run, Run):
+            if choice is not None and rows.held is not None:  # with all groups something else might have answered
+                wanted = self.plan_.choice(self._known_ticks(budget, mean_budget, due, stop))
+                run.incomplete |= (wanted.branch != choice.branch) | (wanted.stages != choice.stages)
+            if run.incomplete.any():
+                warn_of_absent(rows)
         return run
-
-    def _lacks_groups(
-        self, run: Run | ForestRun, held: NDArray[np.bool_] | None, budget: Budget, mean_budget: float | None
-    ) -> bool:
-        """Whether rows would have been answered by something else if they had all groups."""
-        if isinstance(run, Run) and run.incomplete.any():
-            return True
-        if held is None or run.plan is self.plan_:
-            return False
-        ticks = self._known_ticks(budget, mean_budget, np.inf, None)
-        wanted, had = self.plan_.choice(ticks), self.plan_.choice(ticks, held)
-        return not (np.array_equal(wanted.branch, had.branch) and np.array_equal(wanted.stages, had.stages))
 
     def _scores(
         self, X: Any, budget: Budget, deadline: float | None, mean_budget: float | None = None

@@ -21,6 +21,7 @@ _FIRST = 100  # groups looked at in the first step, where models have one group 
 _ANEW = 1  # groups looked at for the first time in every later step
 _AT_A_TIME = 1  # groups looked at together, so that threads share them
 _REST = 0.01  # share of all that can be gained; when only so much is left, what is promised decides
+_FREE = 1e-100  # stands for a price of nothing where promises are divided by prices
 _CHANGE = 0.1  # share of what is spent that is bought at a time, without looking again
 
 
@@ -92,7 +93,7 @@ class _Step:
         sets, promise = self.of.sets, self.of.promise
         self.owned, self.spent = owned, sets.price(owned)
         self.paid = {g: sets.price(sets.closures[g] - owned) for g in left}
-        self.ranked = sorted(left, key=lambda g: (-promise[g] / max(self.paid[g], 1e-300), self.paid[g], g))
+        self.ranked = sorted(left, key=lambda g: (-promise[g] / max(self.paid[g], _FREE), self.paid[g], g))
         self.gain = {g: gain for g, gain in self.gain.items() if g in left}
 
     def advance(self, owned: Groups) -> None:

@@ -39,7 +39,7 @@ def next_purchase(
     costly: CostlyFile = None,
     trusted: Trusted = False,
 ) -> None:
-    """Say which group to buy next for one row, what it costs, and what is expected of it.
+    """Say which group to buy next for one row, and why.
 
     Example: anytime next heart.anytime --row '{"age": 63, "sex": "f"}' --budget 20
     """

@@ -101,7 +101,7 @@ class SceneParser(StructuredModel):
     l2_regularization : float, default=20.0
         Half of it times the squared weights, or values of leaves, is added to the loss. In units of the mean weight of a region.
     learning_rate : float, default=0.05
-        Factor by which steps of the trees are shrunk. The fewer trees of the first stages take longer steps, so that every stage
+        Factor by which each learner's step is shrunk. The fewer trees of the first stages take longer steps, so that every stage
         can go equally far.
     holdout : float or None, default=None
         Share of the pictures, drawn anew for each stage, on which gains of candidates are measured; trees are grown on the
