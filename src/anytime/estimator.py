@@ -592,7 +592,8 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         run = kind(plan, rows.X, metered=metered or cap is not None, threads=self._threads(), held=rows.held)
         run.advance(stages, budget=UNLIMITED if cap is None else cap, deadline=due, stop=stop)
         if isinstance(run, Run):
-            if choice is not None and rows.held is not None:  # with all groups something else might have answered
+            if choice is not None and rows.held is not None:
+                # with all groups something else might have answered
                 wanted = self.plan_.choice(self._known_ticks(budget, mean_budget, due, stop))
                 run.incomplete |= (wanted.branch != choice.branch) | (wanted.stages != choice.stages)
             if run.incomplete.any():
