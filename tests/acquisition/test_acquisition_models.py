@@ -275,6 +275,40 @@ def test_small_and_large_numbers_are_predicted_as_others(unit, tmp_path):
     assert_array_equal(at.load(tmp_path / "m.anytime").predict(X, budget=2), other.predict(X, budget=2))
 
 
+@pytest.mark.parametrize("exponent", [-600, -660])
+def test_numbers_whose_squares_no_float_can_hold_are_predicted_as_others(exponent):
+    """About 1e-181 and 1e-199: a power of two changes no digit."""
+    X = np.random.default_rng(0).normal(size=(200, 4))
+    y = X[:, 0] + 0.5 * X[:, 1]
+    plain, other = (AcquisitionRegressor(**SMALL).fit(X, target) for target in (y, np.ldexp(y, exponent)))
+    assert_array_equal(other.predict(X), np.ldexp(plain.predict(X), exponent))
+    assert_array_equal(other.cost(X, budget=2), plain.cost(X, budget=2))
+
+
+@pytest.mark.parametrize("spreads", [(1e25, 1e-25), (1e-30, 1e10), (1.0, 1e-100, 0.0)])
+def test_every_target_has_a_unit_of_its_own(spreads, tmp_path):
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    Y = X[:, : len(spreads)] * spreads
+    model = AcquisitionRegressor(**SMALL).fit(X, Y)
+    model.save(tmp_path / "m.anytime")
+    for said in (model.predict(X), at.load(tmp_path / "m.anytime").predict(X)):
+        for values, target in zip(said.T, Y.T, strict=True):
+            size = np.abs(target).max() or 1.0
+            assert np.square((values - target) / size).mean() < 0.02
+    largest = int(np.argmax(spreads))
+    assert model.next(X[0]).group == f"x{largest}"
+    assert model.next(X[0]).gain == pytest.approx(max(spreads) ** 2, rel=0.5)
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e200, 1e307])
+def test_a_spread_that_cannot_be_is_refused_in_one_sentence(size):
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    with pytest.raises(
+        ValueError, match=r"^y has a spread of .*, but it must be between 2e-308 and 1e\+150; rescale it$"
+    ):
+        AcquisitionRegressor(**SMALL).fit(X, X[:, 0] * size)
+
+
 def test_columns_that_tell_nothing_are_never_bought():
     X, y = table()
     X[:, 5] = 7.0

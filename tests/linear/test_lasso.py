@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import lars_path, lasso_path
+from threadpoolctl import threadpool_info, threadpool_limits
 
+import anytime as at
 from anytime.linear.lasso import group_lasso_path
+from anytime.linear.moments import Moments
+from anytime.linear.sequencing import Arrangement, LassoOrder
 from tests.reference.lasso import first_entries, group_lasso, whitened, worst_violation
 
 
@@ -217,3 +221,60 @@ def test_the_cost_weighted_lasso_is_that_of_columns_divided_by_their_costs():
     again = standardised(X / costs)  # the mistake the text warns of: the costs are gone
     _, wrong, _ = lasso_path(again, Y[:, 0], alphas=path.lambdas, tol=1e-12, max_iter=100_000)
     assert np.abs(path.coefficients[:, :, 0].T - wrong).max() > 0.01
+
+
+@pytest.mark.parametrize("paid", [[], [5]])
+def test_groups_that_cost_nothing_come_by_what_the_target_gives_them(paid):
+    """They are all in use from the start: which comes first is not to hang on the rounding of a gradient that has vanished."""
+    random = np.random.default_rng(1)
+    X = random.normal(size=(300, 6))
+    y = X @ [0.1, 1.0, 0.3, 2.0, 0.6, 4.0]
+    Z, target = (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean())[:, None]
+    weights = np.zeros(6)
+    weights[paid] = 1.0
+    expected = [3, 1, 4, 2, 0, 5] if paid else [5, 3, 1, 4, 2, 0]
+    for columns in (np.arange(6), np.arange(6)[::-1], random.permutation(6)):
+        part = Z[:, columns]
+        path = group_lasso_path(part.T @ part / 300, part.T @ target / 300, np.arange(7), weights[columns])
+        by_gradient = np.argsort(-np.abs(Z.T @ target[:, 0] / 300))
+        free_first = [g for g in by_gradient if g not in paid] + paid
+        assert columns[path.order].tolist() == free_first == expected
+
+
+SIMILAR = np.random.default_rng(0).normal(size=(400, 7))
+GROUPS = at.FeatureCosts(groups={"similar": [0, 1, 2, 3], "two": [4, 5]}, prices={"similar": 1.0, "two": 1.0})
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_the_order_of_an_estimator_is_that_of_its_whitening(loss):
+    """Four copies of one column look like much as they are, and like one when whitened."""
+    X = np.c_[SIMILAR[:, :1] + 0.05 * SIMILAR[:, 1:5], SIMILAR[:, 5:]]
+    y = SIMILAR[:, 0] + 0.9 * X[:, 4] + 0.9 * X[:, 5]
+    settings = {"costs": GROUPS, "selection": "lasso", "random_state": 0}
+    first = {}
+    for whiten in ("data", "criterion", False):
+        if loss == "squared":
+            model = at.GroupPursuitRegressor(whiten=whiten, **settings).fit(X, y)
+        else:
+            model = at.GroupPursuitClassifier(whiten=whiten, loss=loss, **settings).fit(X, y > 0)
+        first[whiten] = model.order_[0]
+    assert first == {"data": "two", "criterion": "two", False: "similar"}
+
+
+def test_an_order_from_elsewhere_is_worked_out_on_as_few_threads_as_any_other():
+    """Its products are as small."""
+    seen = []
+
+    class Watched(LassoOrder):
+        def order(self, problem, moments, arrangement):
+            seen.append({lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"})
+            return super().order(problem, moments, arrangement)
+
+    random = np.random.default_rng(0)
+    moments = Moments(3, 1)
+    moments.add(random.normal(size=(50, 3)), random.normal(size=(50, 1)))
+    with threadpool_limits(2, user_api="blas"):
+        Watched().sequence(
+            moments.standardised(), Arrangement.of(at.FeatureCosts([1.0, 2.0, 3.0]).bind(3)), 0.1
+        )
+    assert seen == [{1}]

@@ -43,6 +43,8 @@ _PRICE_POWER = 0.7  # gains are compared per this power of the price: a budget i
 # budgets are this power of an even share of everything
 _FOLLOWED, _MOST_DECISIONS, _THRIFT = 400, 20_000, 2.5
 _LARGEST = 1e30  # numbers beyond which nothing can be standardised
+_SMALLEST = 1e-15  # spread of a target beside the largest, whose square still counts in single precision
+_SPREADS = float(np.finfo(np.float64).tiny), 1e150  # of targets: their squares are numbers too
 
 
 class _AcquisitionModel(ColumnModel):
@@ -119,10 +121,10 @@ class _AcquisitionModel(ColumnModel):
             raise ValueError(f"X has numbers beyond {_LARGEST:g}, which cannot be standardised; rescale them")
         random, costs = check_random_state(self.random_state), self._bound_costs()
         targets, offset, unit = self._targets(y)
-        common = np.array(
-            [2.0 ** np.round(np.log2(unit.max()))]
-        )  # what is beyond single precision is left to it
-        relative = unit / common
+        # networks compute in single precision: targets that would be nothing in it beside the largest have a unit of their own
+        common = 2.0 ** np.round(np.log2(unit.max()))
+        relative = np.maximum(unit / common, _SMALLEST)
+        unit = np.where(relative > _SMALLEST, common, unit / _SMALLEST)
         inputs = _inputs_of(numbers, self.columns_.categories)
         Z = inputs.matrix(numbers).astype(np.float32)
         steps = ValueSteps.of(Z, inputs)
@@ -135,7 +137,7 @@ class _AcquisitionModel(ColumnModel):
             fold[kept],
             targets.values[kept].astype(np.int32) if targets.are_classes else None,
             None if targets.are_classes else (targets.values[kept] * relative).astype(np.float32),
-            *((None, None) if targets.are_classes else (offset, common)),
+            *((None, None) if targets.are_classes else (offset, unit)),
         )
         given = (steps.expanded(Z), group, targets, fold, costs, hidden)
         seed = int(random.randint(2**31 - 1))
@@ -369,10 +371,23 @@ class AcquisitionRegressor(RegressorFace, _AcquisitionModel):
         several = numbers.ndim == 2 and numbers.shape[1] > 1
         values = np.asarray(numbers if several else column_or_1d(numbers, warn=True), dtype=np.float64)
         values = values.reshape(len(values), -1)
-        offset, unit = values.mean(axis=0), values.std(axis=0)
-        unit = np.where(unit > 0, unit, 1.0)
-        scaled = ((values - offset) / unit).astype(np.float32)
-        return Targets(scaled, values.shape[1], None), offset, unit
+        # of size 1, by powers of two: squares then neither vanish nor overflow, and no digit is lost
+        power = np.frexp(np.abs(values).max(axis=0))[1]
+        values = np.ldexp(values, -power)
+        mean, spread = values.mean(axis=0), values.std(axis=0)
+        unit, varies = np.ldexp(spread, power), spread > 0
+        beyond = varies & ((unit < _SPREADS[0]) | (unit >= _SPREADS[1]))
+        if beyond.any():
+            raise ValueError(
+                f"y has a spread of {unit[beyond][0]:.3g}, but it must be between {_SPREADS[0]:.0g} and {_SPREADS[1]:.0g}; "
+                "rescale it"
+            )
+        scaled = ((values - mean) / np.where(varies, spread, 1.0)).astype(np.float32)
+        return (
+            Targets(scaled, values.shape[1], None),
+            np.ldexp(mean, power),
+            np.where(varies, unit, unit.max() or 1.0),
+        )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

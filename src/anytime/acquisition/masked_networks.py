@@ -6,7 +6,6 @@ network that has not seen them, so that what their losses say of a purchase hold
 
 from __future__ import annotations
 
-import functools
 import math
 from itertools import pairwise
 from typing import NamedTuple
@@ -14,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
+from anytime.blas import blas_threads
 from anytime.costs import BoundCosts
 from anytime.trees.clock import Clock
 
@@ -33,7 +32,6 @@ _ROWS_SEEN, _EPOCHS = 1_000_000, (5, 300)
 _THRIFT, _CHEAP_FIRST, _ANYHOW = 2.5, 0.7, 0.3
 _LEARNING_RATE, _DECAY = 2e-3, 1e-4
 _MOMENTS = 0.9, 0.999  # of Adam
-_libraries = functools.cache(ThreadpoolController)  # finding them reads the memory map, which takes 6 ms
 
 
 class MaskedNetworks(NamedTuple):
@@ -116,7 +114,7 @@ def train_networks(
         clock.tell(f"network {f + 1} of {n_folds} is trained")
         return layers
 
-    with _libraries().limit(limits=1, user_api="blas"):  # the same bits on any number of cores
+    with blas_threads(1):  # the same bits on any number of cores
         found = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(one)(f) for f in range(n_folds))
     return MaskedNetworks(*(np.stack(parts) for parts in zip(*found, strict=True)))
 

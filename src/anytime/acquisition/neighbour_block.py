@@ -41,7 +41,7 @@ class Reference(NamedTuple):
     fold: NDArray[np.int32]  # (N,): the network that was trained without them
     labels: NDArray[np.int32] | None  # (N,): of a classifier
     values: NDArray[np.float32] | None  # (N, K): of a regressor, less the offset, in the unit
-    # Networks compute in single precision. What they say is told in double: times the unit, (1,), plus the offset, (K,)
+    # Networks compute in single precision. What they say is told in double: times the unit, (K,) or (1,), plus the offset, (K,)
     offset: Array | None = None
     unit: Array | None = None
 
@@ -105,9 +105,10 @@ class NeighbourBlock(Block):
         if self._offset.shape != (self.width,) or not np.isfinite(self._offset).all():
             raise ValueError(f"offsets must be {self.width} finite numbers")
         unit = np.ones(1) if reference.unit is None else reference.unit
-        if unit.shape != (1,) or not 0 < unit[0] < _LARGEST_UNIT:
+        if unit.shape not in ((1,), (self.width,)) or not ((unit > 0) & (unit < _LARGEST_UNIT)).all():
             raise ValueError(f"targets are too large: their spread must be below {_LARGEST_UNIT:.0g}")
-        self._unit = float(unit[0])
+        self._unit = unit
+        self._loss_unit = float(unit.max()) ** 2  # targets in smaller units count next to nothing
         self.candidates = np.unique(group)
         self.n_stages = self.candidates.size if n_stages is None else n_stages
         if not 0 <= self.n_stages <= self.candidates.size:
@@ -218,7 +219,7 @@ class NeighbourBlock(Block):
         group, price, gain, _ = self.native.choose(
             inputs, owned | supposed, absent, left, own, threads=self.n_threads
         )
-        gain = gain * self._unit**2
+        gain = gain * self._loss_unit
         # what is free is had; a row that lacks the money may go on when it has more
         over = (price > 0) & (price <= left) & (gain < self._tick_penalty * price) & (self.cost_penalty > 0)
         if self.confidence is not None:
@@ -265,10 +266,10 @@ class NeighbourBlock(Block):
             imagined = np.where(added[self._input_group], self._points[near], inputs)
             said = self.native.scores(imagined, np.repeat(own | added, near.size, axis=0))
             if self.reference.labels is None:
-                changes[g] = np.abs(said - now).mean() * self._unit
+                changes[g] = (np.abs(said - now) * self._unit).mean()
             else:
                 changes[g] = (said.argmax(axis=1) != now.argmax()).mean()
-        return int(group[0]), gains[0] * self._unit**2, changes
+        return int(group[0]), gains[0] * self._loss_unit, changes
 
     def buy(self, memory: Memory) -> None:
         """Let rows have what they have chosen."""

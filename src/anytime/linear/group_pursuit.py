@@ -352,7 +352,7 @@ class GroupPursuit(AnytimeModel):
             raise ValueError(
                 "selection='lasso' has an order of its own; schedule='doubling' goes with the others"
             )
-        return LassoOrder(**given | {"selection": "omp"})  # by whose scores the books are kept
+        return LassoOrder(**given | {"selection": "omp"})  # whose criterion records the gains
 
     def _settle(self) -> None:
         """Work out the sequence of what ``partial_fit`` has gathered."""

@@ -33,8 +33,8 @@ class LassoPath:
     lambdas: Array  # (L,): penalties, falling; nothing that costs anything is in use at the first
     coefficients: Array  # (L, D, P): for the columns as they were given, not as they were whitened
     active: NDArray[np.bool_]  # (L, J): groups in use
-    # (J,): groups by first entry. Those that never entered come last, by what the rest of the target still
-    # gives them, per weight
+    # (J,): groups by first entry; of those that entered together, as all that cost nothing do, by what the whole
+    # target gives them, per weight. Those that never entered come last, by what the rest of the target still does
     order: NDArray[np.intp]
     # (J,): the penalty below which each group was first in use, to the precision of the search; 0 for never,
     # infinite for groups that cost nothing
@@ -88,12 +88,13 @@ def group_lasso_path(
         above = penalty
         if not whole and (entered > 0).all():
             break
-    late = problem.norms(state.b) ** 2 / np.maximum(problem.weights, np.finfo(float).tiny)
+    pull = np.where(entered > 0, problem.norms(problem.v), problem.norms(state.b))
+    per_weight = pull**2 / np.where(problem.weights > 0, problem.weights, 1.0)
     return LassoPath(
         lambdas[: len(solutions)],
         np.stack(solutions),
         np.stack(used),
-        np.lexsort((np.arange(entered.size), -late, -entered)),
+        np.lexsort((np.arange(entered.size), -per_weight, -entered)),
         entered,
         np.array(violations),
     )

@@ -42,7 +42,8 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
         cost-weighted group lasso, and then refits weights like the others.
     whiten : {"data", "criterion", False}, default="data"
         "data": each group is whitened, and the penalty is on the weights of whitened columns, as the theory assumes. "criterion":
-        only scores are whitened. False: not even those (a baseline that over-rates groups of similar columns).
+        only scores are whitened. False: not even those (a baseline that over-rates groups of similar columns). The lasso charges
+        for the weights of whitened groups, with False for those of the columns as they are.
     cost_aware : bool, default=True
         False: choose by gain alone. A baseline; costs are charged all the same.
     schedule : {"greedy", "doubling"}, default="greedy"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController  # scikit-learn brings it
 
+from anytime.blas import blas_threads
 from anytime.costs import BoundCosts
 from anytime.greedy import GainOracle, GroupPrices, Selection, doubling, greedy, replay
 from anytime.linear.lasso import group_lasso_path
@@ -34,9 +34,6 @@ __all__ = [
 ]
 
 _SMALL = 4000  # columns
-_libraries = functools.cache(
-    ThreadpoolController
-)  # finding them reads the memory map: 6 ms, more than a small fit takes
 MOST_GROUPS = 17  # whose sets are all tried
 _MOST_WORK = 2e8  # products of columns in all sets of groups: about a second, which a certificate may take
 
@@ -122,15 +119,19 @@ class Recipe:
         """The whole sequence for squared loss, from moments of columns already arranged."""
         problem = self.problem(moments, arrangement, ridge)
         oracle = PursuitOracle(problem, self.criterion)
-        # Its products are many and small: threads would wait for each other longer than they work.
-        with _libraries().limit(limits=1 if arrangement.columns.size <= _SMALL else None, user_api="blas"):
+        with _few_threads(arrangement):
             selection = self.choose(oracle, arrangement.prices())
         return Sequenced(selection, least_norm(oracle, moments.covariance), problem, ridge)
 
 
+def _few_threads(arrangement: Arrangement) -> AbstractContextManager[Any]:
+    """For products that are many and small: threads would wait for each other longer than they work."""
+    return blas_threads(1 if arrangement.columns.size <= _SMALL else None)
+
+
 @dataclass(frozen=True)
 class GivenOrder(Recipe):
-    """A recipe whose order comes from elsewhere; the books of the run are kept all the same. Nothing is proved of it."""
+    """A recipe whose order comes from elsewhere; gains and costs are recorded all the same. Nothing is proved of it."""
 
     theory: ClassVar[bool] = False
 
@@ -144,7 +145,8 @@ class GivenOrder(Recipe):
         """The order with weights refitted for every prefix."""
         problem = self.problem(moments, arrangement, ridge)
         oracle = PursuitOracle(problem, self.criterion)
-        selection = replay(oracle, arrangement.prices(), self.order(problem, moments, arrangement))
+        with _few_threads(arrangement):
+            selection = replay(oracle, arrangement.prices(), self.order(problem, moments, arrangement))
         return Sequenced(selection, least_norm(oracle, moments.covariance), problem, ridge)
 
 
@@ -156,8 +158,11 @@ class LassoOrder(GivenOrder):
         self, problem: GroupedProblem, moments: Standardised, arrangement: Arrangement
     ) -> NDArray[np.intp]:
         """By first entry."""
-        weights = lasso_weights(arrangement, self.cost_aware)
-        return group_lasso_path(moments.covariance, moments.correlation, arrangement.start, weights).order
+        weights, whiten = lasso_weights(arrangement, self.cost_aware), self.whiten is not False
+        path = group_lasso_path(
+            moments.covariance, moments.correlation, arrangement.start, weights, whiten=whiten
+        )
+        return path.order
 
     def choose(
         self, oracle: GainOracle, prices: GroupPrices, on_step: Callable[[int, int], object] | None = None
@@ -168,7 +173,8 @@ class LassoOrder(GivenOrder):
         objective, weights = oracle.objective, lasso_weights(Arrangement.of(prices.costs), self.cost_aware)
         Z = objective.features.astype(np.float64)
         gradient = objective.residual(objective.empty())
-        order = group_lasso_path((Z * objective.weight) @ Z.T, gradient, oracle.start, weights).order
+        S, whiten = (Z * objective.weight) @ Z.T, self.whiten is not False
+        order = group_lasso_path(S, gradient, oracle.start, weights, whiten=whiten).order
         return replay(oracle, prices, order, on_step)
 
 

@@ -287,7 +287,7 @@ class Walk:
         self._open_ledger(bought, paid)
 
     def _open_ledger(self, bought: NDArray[np.bool_], paid: int = 0) -> None:
-        """A ledger in which groups are bought and at least so much was paid; what is there needs nothing that cannot be had."""
+        """A ledger in which groups are bought and at least ``paid`` ticks were paid; what cannot be had is never charged."""
         lost = self.run.absent if self.layout.features is None else self.example.lost()
         self.run.ledger = self.plan.costs.ledger(1, lost, bought)
         self._ledger.charge(max(paid - self.paid, 0), _ROW)  # evaluating stages
