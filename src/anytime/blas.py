@@ -14,7 +14,8 @@ __all__ = ["blas_threads"]
 
 def blas_threads(most: int | None) -> AbstractContextManager[Any]:
     """A context in which products of matrices use at most so many threads; None: as many as they like."""
-    return _libraries().limit(limits=most, user_api="blas")
+    limited: AbstractContextManager[Any] = _libraries().limit(limits=most, user_api="blas")
+    return limited
 
 
 @functools.cache

@@ -253,7 +253,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         Where rows leave early for the mean, they do so in every answer of the smaller model.
         """
         check_is_fitted(self, "plan_")
-        if (budget is None and mean_budget is None) or np.ndim(budget):
+        if (budget is None and mean_budget is None) or np.ndim(0 if budget is None else budget):
             raise ValueError("truncate needs a budget or a mean_budget, a number of units")
         stages, cap, policy = self._reach(budget, mean_budget)
         smaller = copy.copy(self)
@@ -391,7 +391,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             a ``table()``.
         """
         check_is_fitted(self, "plan_")
-        if np.ndim(budget):
+        if np.ndim(0 if budget is None else budget):
             raise ValueError("budget is one number: next is about one row")
         rows = reader_of(self).one(x)
         warn_of_mistakes(rows)

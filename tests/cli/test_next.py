@@ -83,3 +83,28 @@ def test_a_budget_that_buys_nothing_more_is_said(folder: Path) -> None:
 )
 def test_what_is_wrong_is_said_in_one_line(folder: Path, arguments: tuple[str, ...], said: str) -> None:
     assert said in fails("next", folder / "sick.anytime", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (f'{{"age": {"9" * 400}}}', "'age'"),
+        (f'{{"age": {"9" * 5000}}}', "--row is not JSON: Exceeds the limit"),
+        ("[" * 100_000, "--row is nested too deeply"),
+        ("{FOLDER}/binary.json", "binary.json is not JSON: it is not text in UTF-8"),
+        ('{"age": 63, "cty": "oslo"}', "--row: did you mean 'city' by 'cty'?"),
+    ],
+    ids=["400 nines", "5000 nines", "deep", "binary", "mistyped"],
+)
+def test_a_row_that_cannot_be_read_is_refused_in_one_clear_line(
+    folder: Path, tmp_path: Path, row: str, said: str
+) -> None:
+    (tmp_path / "binary.json").write_bytes(b"\x8f\xff\x00{")
+    sentence = fails("next", folder / "sick.anytime", "--row", row.replace("{FOLDER}", str(tmp_path)))
+    assert said in sentence
+    assert "should not happen" not in sentence
+    assert len(sentence) < 400
+
+
+def test_an_empty_row_is_an_error_of_the_command_line(folder: Path) -> None:
+    assert fails("next", folder / "sick.anytime", "--row", "", code=2).startswith("--row is empty")

@@ -72,6 +72,7 @@ def test_numbers_have_no_probability(server):
             400,
             "unknown field 'deadline_ms'; a request has bought, budget, model, row, version",
         ),
+        ({"row": {"age": 0.3, "bloood": 1.0}}, 400, "did you mean 'blood'?"),
         ({"model": "nobody"}, 404, "there is no model 'nobody'"),
     ],
 )
@@ -91,3 +92,10 @@ def test_following_the_advice_buys_what_predict_buys(server, models):
             break
         bought += answer.json()["offers"][0]["buys"]
     assert sorted(bought) == sorted(models["rows"].answer(table()[0][:1], budget=21).groups)
+
+
+def test_a_long_name_is_not_sent_back_whole(server):
+    for asked in ({"bought": ["x" * 100_000]}, {"row": {"x" * 100_000: 1.0}}):
+        answer = post(server, "/next", {"model": "rows", **asked})
+        assert answer.status_code == 400
+        assert len(answer.text) < 500

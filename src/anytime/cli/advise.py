@@ -47,7 +47,12 @@ def next_purchase(
     if labels_structures(loaded):
         raise UsageError(f"{model} labels whole structures; what to buy next is asked for rows")
     names = None if bought is None else [name.strip() for name in bought.split(",") if name.strip()]
-    advice = loaded.next(_row(row), names, budget=budget)
+    from anytime.rows import reader_of  # takes its time
+
+    given = _row(row)
+    if hint := reader_of(loaded).one(given).hint:
+        raise CliError(f"--row: {hint}")
+    advice = loaded.next(given, names, budget=budget)
     if as_json:
         print(json.dumps(advice.to_dict(), indent=1))
     else:
@@ -56,15 +61,20 @@ def next_purchase(
 
 def _row(given: str) -> Any:
     """The JSON object that was typed, or that a file or a pipe holds."""
-    if given.lstrip()[:1] in ("{", "["):
-        where, text = "--row", given
-    elif given == "-":
-        where, text = "standard input", sys.stdin.read()
-    else:
-        where, text = given, Path(given).read_text(encoding="utf-8")
+    if not given.strip():
+        raise UsageError("--row is empty: give a JSON object, a file, or - for a pipe")
+    where = "standard input" if given == "-" else given
     try:
+        if given.lstrip()[:1] in ("{", "["):
+            where, text = "--row", given
+        else:
+            text = sys.stdin.read() if given == "-" else Path(given).read_text(encoding="utf-8")
         row = json.loads(text)
-    except json.JSONDecodeError as error:
+    except UnicodeDecodeError:
+        raise CliError(f"{where} is not JSON: it is not text in UTF-8") from None
+    except RecursionError:
+        raise CliError(f"{where} is nested too deeply: a row is an object or a list of values") from None
+    except ValueError as error:
         raise CliError(f"{where} is not JSON: {error}") from None
     if not isinstance(row, (dict, list)):
         raise CliError(f"{where} must be an object by column, or a list of values in their order")
