@@ -456,6 +456,8 @@ def test_a_branch_that_answers_for_want_of_a_group_says_so():
     assert model.plan_.branches
     with pytest.warns(UserWarning, match="'age' is not there.*did you mean 'age' by 'Age'"):
         assert model.answer(X.rename(columns={"age": "Age"})).reason == "groups"
+    with pytest.warns(UserWarning, match="did you mean 'age' by 'AGE'"):
+        model.predict(X.rename(columns={"age": "AGE"}))
     with pytest.warns(UserWarning, match="'age' is not there"):
         model.predict_one({"pressure": 1.0, "scan": 2.0})
     assert model.answer(X, budget=2).reason == "budget"  # nothing lacks: no warning

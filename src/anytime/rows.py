@@ -289,8 +289,9 @@ class RowReader:
         absent = tuple(str(self.names[j]) if self.names else str(j) for j in np.flatnonzero(lacking))
         few = unknown if len(absent) <= _COMPARED else ()
         wanted = [*absent, *(self.groups[g] for g in np.flatnonzero(~held))]
-        near = {name: get_close_matches(name[:100], wanted, n=1) for name in few[:_LISTED]}
-        return Rows(X, held, absent, {name: found[0] for name, found in near.items() if found}, there)
+        of = {name.casefold(): name for name in reversed(wanted)}  # columns before groups of the same name
+        near = {name: get_close_matches(name[:100].casefold(), of, n=1) for name in few[:_LISTED]}
+        return Rows(X, held, absent, {name: of[found[0]] for name, found in near.items() if found}, there)
 
     def places(self, group: str) -> list[int]:
         """Positions of the columns of a group, in the order in which the price list names them."""
