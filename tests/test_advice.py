@@ -227,3 +227,14 @@ def test_what_cannot_be_asked_is_said(model):
         model.next({"a": 1.0}, ["b"])
     with pytest.raises(ValueError, match="expected one row"):
         model.next(X[:2])
+
+
+def test_a_chain_knows_the_gain_of_its_next_stage_alone():
+    """Later stages were judged with all that is bought before them: that is no gain of one group."""
+    model = at.SpeedBoostClassifier(costs=COSTS, random_state=0).fit(X, Y)
+    advice = model.next(X[0])
+    first, quality = model.plan_.stage_groups[0], model.plan_.quality
+    names = {model.costs_.names[g] for g in first.tolist()}
+    assert len(advice.offers) > len(names)
+    for offer in advice.offers:
+        assert offer.gain == (quality[1] - quality[0] if offer.group in names else None)

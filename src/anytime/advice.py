@@ -36,9 +36,7 @@ class Offer:
     group: str
     buys: tuple[str, ...]  # the group, and what it requires and is not there yet, in the order of purchase
     price: float  # of all of these
-    gain: float | None = (
-        None  # expected fall of the loss, or rise of the quality; None: the model does not know
-    )
+    gain: float | None = None  # expected fall of the loss, or rise of the quality; None: not known
     change: float | None = None  # probability of another class, or mean change of a number; None: not known
 
 
@@ -161,7 +159,7 @@ def owned_groups(plan: Plan, rows: Rows, named: bool, bought: Iterable[str] | No
     table, owned = plan.costs.table, np.zeros(plan.costs.n_groups, dtype=bool)
     if bought is None:
         there = _given(plan, rows.there) if named else owned
-        # what is there requires no other group that is not, but steps without columns
+        # a group that is there needs no other group with columns, only the steps without columns before it
         for g in np.flatnonzero(there):
             owned[list(table.closure(int(g)))] = True
         return owned & (there | ~_has_columns(plan))
@@ -322,8 +320,11 @@ def _is_kept_out(run: Run, rule: Rule, owned: NDArray[np.bool_]) -> bool:
 
 
 def _gain(plan: Plan, run: Run, group: int) -> float | None:
-    """By how much held-out quality rises from now to the first stage that may use a group; None: it was not measured."""
-    if plan.quality is None:
+    """By how much held-out quality rises by the next stage; None: it does not use the group, or was not measured.
+
+    Later stages are known only with all that is bought before them, so that their gain says nothing of one group.
+    """
+    done = int(run.done[0])
+    if plan.quality is None or done == plan.n_stages or group not in plan.stage_groups[done]:
         return None
-    using = [s for s, groups in enumerate(plan.stage_groups) if group in groups and s >= run.done[0]]
-    return float(plan.quality[using[0] + 1] - plan.quality[int(run.answered[0])]) if using else None
+    return float(plan.quality[done + 1] - plan.quality[int(run.answered[0])])
