@@ -7,9 +7,10 @@
     python benchmarks/growth_cifar.py report --out DIR
 
 "search" goes on with the search of that name; a job that a run does not finish goes on from its last epoch in the next. "seed"
-trains the seed alone for as many seconds as the search has taken. "final" makes the most accurate network of the search deeper
-and wider (n = 6, F = 32, or ``--final-width``) and trains it anew on all training images. Searches are judged on the last 5,000
-training images, the others on the test images. It needs torch, NumPy and Pillow alone.
+trains the seed alone for ``--minutes``, which should be those of the search, with a schedule that ends then. "final" makes the
+most accurate network of the search deeper (n = 6) and as wide as ``--parameters`` allow, and trains it anew on all training
+images within ``--minutes``. Searches and the seed are judged on the last 5,000 training images, the last network and the seed on
+the test images. It needs torch, NumPy and Pillow alone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import argparse
 import json
 import sys
 import time
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,8 +57,11 @@ def phases(given: argparse.Namespace) -> Any:
     recipes = [replace(r, compile=given.compile) for r in (preset.seed, preset.candidates, preset.child)]
     if given.batch is not None:
         recipes = [replace(r, batch_size=given.batch) for r in recipes]
+    if given.rate is not None:
+        recipes = [replace(r, learning_rate=given.rate) for r in recipes]
     if given.epochs is not None:
-        recipes = [replace(r, epochs=given.epochs) for r in recipes]
+        asked = given.epochs * 3 if len(given.epochs) == 1 else given.epochs
+        recipes = [replace(r, epochs=n) for r, n in zip(recipes, asked, strict=True)]
     return Phases(*recipes, drop_path=preset.drop_path)
 
 
@@ -139,85 +142,64 @@ def read(folder: Path) -> dict[str, Any]:
 def trained(
     given: argparse.Namespace, architecture: Any, recipe: Any, X: Any, y: Any, kept: Path
 ) -> dict[str, Any]:
-    """Train a network from scratch, going on from ``kept``, and judge it on the test images when it is done."""
+    """Train a network from scratch, with a schedule that ends within the minutes, and judge it on the test images."""
     import torch
 
     from anytime.growth.cells import build
+    from anytime.growth.network_growth import Scaling
     from anytime.networks.training import NetworkTrainer
 
-    began = time.monotonic()
+    prepare: Scaling = scaling(X)
     torch.manual_seed(given.random_state)
     network = build(architecture)
-
-    def after_step(passed: float, rate: float) -> None:
-        if time.monotonic() - began > 60 * given.minutes:
-            raise TimeoutError
-
     trainer = NetworkTrainer(
         network,
         recipe,
         seed=given.random_state,
-        prepare=scaling(X),
-        checkpoint=kept,
-        after_step=after_step,
+        prepare=prepare,
         report=lambda entry: print(
             f"epoch {entry['epoch']}: loss {entry['losses'][-1]:.4f}, {entry['seconds']:.1f} s", flush=True
         ),
     )
-    with suppress(TimeoutError):  # the next run goes on from the last epoch
-        trainer.fit(X, y)
+    began = time.monotonic()
+    trainer.fit(X, y, time_budget=60 * given.minutes)
     result = {
         "epochs": trainer.epoch,
-        "of_epochs": recipe.epochs,
-        "training_seconds": sum(entry["seconds"] for entry in trainer.history),
+        "training_seconds": time.monotonic() - began,
         "parameters": architecture.counts().parameters,
         "mult_adds": architecture.counts().mult_adds,
+        "recipe": {k: v for k, v in vars(recipe).items() if isinstance(v, int | float | str)},
+        "test_error": float(trainer.errors(*images(given, "test"))[-1]),
+        "architecture": architecture.to_json(),
     }
-    if trainer.epoch >= recipe.epochs:
-        result["test_error"] = float(trainer.errors(*images(given, "test"))[-1])
+    if given.do == "seed":
+        result["held_out_error"] = float(trainer.errors(*images(given, "held"))[-1])
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps(result, indent=1), encoding="utf-8")
+    print({k: v for k, v in result.items() if k != "architecture"}, flush=True)
     return result
 
 
 def seed_alone(given: argparse.Namespace) -> None:
-    """The seed, trained on the search's images for as long as the search took, judged as its networks were."""
+    """The seed, trained on the search's images for the time of a search, judged as its networks were."""
     from anytime.growth.skeletons import image_seed
-    from anytime.networks.training import NetworkTrainer  # noqa: F401  # met before the clock starts
 
-    folder = given.out / given.name
-    known = read(folder)
-    first = known["models"][0]
-    epochs = max(1, round(phases(given).seed.epochs * known["seconds"] / first["seconds"]))
     X, y = images(given, "train")
-    recipe = replace(phases(given).seed, epochs=epochs)
-    architecture = image_seed(n=given.n, width=given.width, tying=given.tying)
-    result = trained(given, architecture, recipe, X, y, folder / "seed-alone.pt")
-    result["held_out_error"] = judged(architecture, folder / "seed-alone.pt", X, *images(given, "held"))
-    (folder / "seed-alone.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
-    print(result, flush=True)
-
-
-def judged(architecture: Any, kept: Path, X_train: Any, X: Any, y: Any) -> float | None:
-    """Error of what a training has kept so far."""
-    import torch
-
-    from anytime.growth.cells import build
-    from anytime.networks.devices import default_device
-    from anytime.networks.recipe import TrainingRecipe
-    from anytime.networks.training import NetworkTrainer
-
-    if not kept.exists():
-        return None
-    network = build(architecture)
-    network.load_state_dict(torch.load(kept, map_location=default_device(), weights_only=True)["network"])
-    trainer = NetworkTrainer(network, TrainingRecipe(), prepare=scaling(X_train))
-    return float(trainer.errors(X, y)[-1])
+    recipe = replace(phases(given).seed, epochs=10_000)  # the clock ends it
+    trained(
+        given,
+        image_seed(n=given.n, width=given.width, tying=given.tying),
+        recipe,
+        X,
+        y,
+        given.out / given.name / "seed-alone.json",
+    )
 
 
 def final(given: argparse.Namespace) -> None:
-    """The most accurate network of the search, deeper and wider, on all training images."""
+    """The most accurate network of the search, deeper and wider, on all training images: nothing is held out any more."""
     from anytime.growth.architecture import Architecture
     from anytime.growth.phases import FINAL_RECIPE
-    from anytime.growth.skeletons import doubled, scaled
 
     folder = given.out / given.name
     models = {model["number"]: model for model in read(folder)["models"]}
@@ -225,22 +207,32 @@ def final(given: argparse.Namespace) -> None:
     found = Architecture.from_json(
         best["architecture"] if given.model is None else models[given.model]["architecture"]
     )
-    architecture = scaled(doubled(found).merged("cat_proj"), width=given.final_width)
     X, y = cifar10(given.data, "train")
     if given.rows is not None:
         X, y = X[: given.rows], y[: given.rows]
     recipe = replace(
         FINAL_RECIPE,
-        epochs=given.epochs or 60,
+        epochs=given.epochs[0] if given.epochs else 60,
         batch_size=given.batch or 128,
-        learning_rate=0.1,
+        learning_rate=given.rate or 0.1,
         weight_decay=5e-4,
         label_smoothing=0.1,
         compile=given.compile,
     )
-    result = {"of": best["number"], **trained(given, architecture, recipe, X, y, folder / "final.pt")}
-    (folder / "final.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
-    print(result, flush=True)
+    architecture = widest(found, given.parameters)
+    print(f"width {architecture.width}, {architecture.counts()}", flush=True)
+    trained(given, architecture, recipe, X, y, folder / "final.json")
+
+
+def widest(found: Any, parameters: float) -> Any:
+    """The network with n = 6 and as many channels, in fours, as so many parameters allow."""
+    from anytime.growth.skeletons import doubled, scaled
+
+    deep = doubled(found).merged("cat_proj")
+    width = 16
+    while scaled(deep, width=width + 4).counts().parameters <= parameters:
+        width += 4
+    return scaled(deep, width=width)
 
 
 def report(given: argparse.Namespace) -> None:
@@ -283,11 +275,14 @@ def main() -> None:
     parser.add_argument("--random-state", type=int, default=0)
     parser.add_argument("--n", type=int, default=3)
     parser.add_argument("--width", type=int, default=16)
-    parser.add_argument("--final-width", type=int, default=32)
+    parser.add_argument("--parameters", type=float, default=3e6, help="the most of the last network")
     parser.add_argument("--model", type=int)
     parser.add_argument("--models", type=int, help="the most networks of a search")
     parser.add_argument("--cost-limit", type=float)
-    parser.add_argument("--epochs", type=int)
+    parser.add_argument(
+        "--epochs", type=int, nargs="+", help="of all trainings, or of seed, candidates and child"
+    )
+    parser.add_argument("--rate", type=float, help="learning rate")
     parser.add_argument("--batch", type=int)
     parser.add_argument("--rows", type=int, help="only so many images, for a rehearsal")
     parser.add_argument("--compile", action="store_true")
