@@ -97,7 +97,7 @@ def test_state_goes_on_bit_for_bit(kind):
     np.testing.assert_array_equal(model.learn(X[33:], y[33:]), copy.learn(X[33:], y[33:]))
     np.testing.assert_array_equal(model.predict_rounds(X), copy.predict_rounds(X))
     assert (copy.n_rows, copy.n_alarms) == (model.n_rows, model.n_alarms)
-    assert copy.best_prefix() == model.best_prefix()
+    assert copy.prefix_losses.best() == model.prefix_losses.best()
 
 
 def test_targets_of_algorithm_7_carry_what_was_left():
@@ -188,9 +188,9 @@ def test_gating_and_best_prefix_mend_whole_steps_on_short_streams():
     assert shrunk < paid
     assert warm < paid
     assert plain.monitor.edge()[5:].min() < 0  # late learners do harm
-    assert plain.best_prefix() < 20
+    assert plain.prefix_losses.best() < 20
     means = plain.prefix_losses.means()
-    assert means[plain.best_prefix()] == means.min() < means[20]
+    assert means[plain.prefix_losses.best()] == means.min() < means[20]
 
 
 def test_refuses_what_does_not_exist():

@@ -149,10 +149,6 @@ class BoostedBank:
             return native.answers(np.ascontiguousarray(X), self._native_rules(), recent=recent, rows=rows)
         return np.asarray(self.answers(X)[-1])
 
-    def best_prefix(self) -> int:
-        """How many learners make the prefix of least discounted loss at present."""
-        return self.prefix_losses.best()
-
     # ------------------------------------------------------------------ learning
 
     def learn(self, X: Array, y: Target, weight: Array | None = None, *, batch_size: int = 1) -> Array:

@@ -14,22 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from anytime.plan import Plan
 from anytime.streaming.categories import CategoryNumbers
 from anytime.streaming.object_parameters import read_setting, write_setting
-from anytime.streaming.one_by_one import PlanSnapshot
-from anytime.streaming.reports import StreamReports
+from anytime.streaming.one_by_one import OneByOne, PlanSnapshot
 from anytime.streaming.stream_state import StreamState
 
 _SETTINGS = ("learner", "loss", "algorithm", "drift")  # parameters that may be objects of this room
 
 
-class Checkpoints(StreamReports):
+class Checkpoints(OneByOne):
     """A model that can be put down and taken up. Not used by itself."""
-
-    def _plan_of(self, learning: StreamState) -> Plan:
-        raise NotImplementedError
-
-    def _moment(self, learning: StreamState) -> tuple[Any, ...]:
-        """All that a plan depends on."""
-        raise NotImplementedError
 
     def truncate(self, budget: float | None = None, *, mean_budget: float | None = None) -> Self:
         """A model of its own within smaller bounds, and that does not learn any more."""

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_consistent_length
 from anytime.estimator import ClassifierFace
 from anytime.losses import LINKS
 from anytime.parameters import shared, store
-from anytime.plan import Array, Plan
+from anytime.plan import Array
 from anytime.streaming.algorithm import StreamAlgorithm
 from anytime.streaming.banks import Bank, StreamLearner, learner_named
 from anytime.streaming.banks.native import NativeBank
@@ -30,6 +30,7 @@ from anytime.streaming.checkpoints import Checkpoints
 from anytime.streaming.class_weights import ClassWeights
 from anytime.streaming.drift import Drift
 from anytime.streaming.losses import StreamLoss, loss_named
+from anytime.streaming.monitors import EdgeKind
 from anytime.streaming.one_by_one import PlanSnapshot
 from anytime.streaming.rehearsal import Rehearsal
 from anytime.streaming.scaling import RunningScale
@@ -282,11 +283,6 @@ class StreamingBoost(Checkpoints):
         rules = self._rules.for_loss(loss, bank.n_outputs, self.learning_rate)
         return BoostedBank(bank, loss, drift=drift, **rules)
 
-    @property
-    def _rules(self) -> StreamAlgorithm:
-        given = self.algorithm
-        return StreamAlgorithm(given) if isinstance(given, str) else given  # type: ignore[arg-type]  # constraints check it
-
     def _loss(self) -> StreamLoss:
         named = self.loss
         if isinstance(named, str) and named == "auto":
@@ -323,54 +319,56 @@ class StreamingBoost(Checkpoints):
         """What a row with such scores is told."""
         raise NotImplementedError
 
-    # ------------------------------------------------------------------ reading
+    # ------------------------------------------------------------------ how it has done so far
 
     @property
-    def plan_(self) -> Plan:
-        """The learners as they are now: a frozen copy, made anew where learning has gone on."""
-        learning, reading = self._learning, self._reading
-        if reading is None or (learning is None and reading.plan is None):
-            raise AttributeError(self._why_no_plan())
-        if learning is not None and (reading.plan is None or reading.moment != self._moment(learning)):
-            reading.plan = self._plan_of(learning)
-            reading.moment = self._moment(learning)
-        assert reading.plan is not None
-        return reading.plan
-
-    @plan_.setter
-    def plan_(self, plan: Plan) -> None:
-        """A plan that stays: of a truncated model, or of a file."""
-        if self._learning is not None:
-            self._numbers = self._numbers.copy()
-        self._learning, self._open, self._reading = None, None, PlanSnapshot(plan)
-        self._bound = plan.costs
-
-    def _plan_of(self, learning: StreamState) -> Plan:
-        return learning.plan(
-            self._bound,
-            learning.boosting.loss.link,
-            hypotheses=self._rules.hypotheses,
-            evaluation_cost=float(self.evaluation_cost),
-            best=self.prefix == "best",
-        )
-
-    def _moment(self, learning: StreamState) -> tuple[Any, ...]:
-        boosting = learning.boosting
-        return (
-            boosting.n_rows,
-            boosting.n_estimators,
-            self._rules.hypotheses,
-            self.evaluation_cost,
-            self.prefix,
-        )
+    def rows_seen_(self) -> int:
+        """Rows learned from, in all passes."""
+        if self._open is not None:
+            return self._open.n_rows
+        return self._learnt.n_rows
 
     @property
-    def _is_stale(self) -> bool:
-        """Whether learning has gone on since the last plan was made."""
-        learning, reading = self._learning, self._reading
-        if learning is None:
-            return False
-        return reading is None or reading.plan is None or reading.moment != self._moment(learning)
+    def n_estimators_(self) -> int:
+        """Learners, those appended included."""
+        return self._learnt.boosting.n_estimators
+
+    @property
+    def edges_(self) -> Array:
+        """(N,) measured edge of every learner: 1 less the share of its targets that it left unfitted."""
+        return self.edges()
+
+    def edges(self, kind: EdgeKind = "running") -> Array:
+        """(N,) measured edges: since the start ("running"), with old rows fading ("discounted"), or "windowed"."""
+        return self._learnt.boosting.monitor.edge(kind)
+
+    @property
+    def prefix_losses_(self) -> Array:
+        """(N + 1,) recent mean loss of every prefix on rows that it had not learned yet, in the units of ``loss``."""
+        return self._learnt.boosting.prefix_losses.means()
+
+    @property
+    def best_prefix_(self) -> int:
+        """How many learners make the prefix of least recent loss."""
+        return self._learnt.boosting.prefix_losses.best()
+
+    @property
+    def progressive_error_(self) -> float:
+        """Of all predictions made before learning: root mean square error, or the share of wrong classes."""
+        return self._learnt.error
+
+    @property
+    def n_alarms_(self) -> int:
+        """How often ``drift`` has met a change."""
+        return self._learnt.boosting.n_alarms
+
+    @property
+    def _learnt(self) -> StreamState:
+        if self._learning is None:
+            raise AttributeError(
+                f"this {type(self).__name__} holds a plan and no learners, or is not fitted yet"
+            )
+        return self._learning
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -180,17 +180,7 @@ class PrefixLosses:
         self.discount = discount
         # (2, N + 1): discounted losses and the weight behind them; a prefix with learners that came later has
         # seen fewer rows
-        self.table = np.zeros((2, n_estimators + 1))  # sums and weights, as native rounds follow them
-
-    @property
-    def sums(self) -> Array:
-        """(N + 1,) Discounted losses."""
-        return np.asarray(self.table[0])
-
-    @property
-    def weights(self) -> Array:
-        """(N + 1,) The weight behind them."""
-        return np.asarray(self.table[1])
+        self.table = np.zeros((2, n_estimators + 1))  # native rounds follow it
 
     def add(self, losses: Array, weight: Array | None = None) -> None:
         """Losses (N + 1, b) of the rows of one round."""
@@ -200,7 +190,8 @@ class PrefixLosses:
 
     def means(self) -> Array:
         """(N + 1,) Discounted mean losses; infinite where nothing was seen."""
-        return np.divide(self.sums, self.weights, out=np.full_like(self.sums, np.inf), where=self.weights > 0)
+        sums, weights = self.table
+        return np.divide(sums, weights, out=np.full_like(sums, np.inf), where=weights > 0)
 
     def best(self) -> int:
         """The prefix of least loss; the shortest of several, and 0 before any row."""
@@ -212,7 +203,7 @@ class PrefixLosses:
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Everything, as numbers and arrays."""
-        return {"discount": self.discount}, {"sums": self.sums.copy(), "weights": self.weights.copy()}
+        return {"discount": self.discount}, dict(zip(("sums", "weights"), self.table.copy(), strict=True))
 
     @classmethod
     def from_state(cls, numbers: dict[str, Any], arrays: dict[str, Array]) -> PrefixLosses:

@@ -7,23 +7,13 @@ from dataclasses import fields
 from typing import Any
 
 from anytime.streaming.algorithm import StreamAlgorithm
-from anytime.streaming.banks import (
-    HoeffdingTree,
-    OnlineLinear,
-    OnlineRidge,
-    SmallNet,
-    Stump,
-)
+from anytime.streaming.banks import NAMED_LEARNERS
 from anytime.streaming.drift import Drift
 from anytime.streaming.losses import STREAM_LOSSES
 from anytime.streaming.projections import Ball, Box
 
-_OBJECTS: tuple[type[Any], ...] = (
-    *(HoeffdingTree, OnlineLinear, OnlineRidge, SmallNet, Stump),
-    *STREAM_LOSSES.values(),
-    *(Ball, Box, Drift, StreamAlgorithm),
-)
-_KINDS = {kind.__name__: kind for kind in _OBJECTS}
+_OTHERS: tuple[type[Any], ...] = (Ball, Box, Drift, StreamAlgorithm)
+_KINDS = {kind.__name__: kind for kind in (*NAMED_LEARNERS.values(), *STREAM_LOSSES.values(), *_OTHERS)}
 
 
 def write_setting(value: Any) -> dict[str, Any] | None:

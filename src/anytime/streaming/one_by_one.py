@@ -48,6 +48,7 @@ class OneByOne(StreamReader):
     _reading: PlanSnapshot | None = None
     _bound: BoundCosts
     _number: dict[Any, int]  # of each label
+    algorithm: str | StreamAlgorithm
     prefix: str
     position_: int = 0  # rows of the present stream that were read: where a checkpoint goes on
     source_: dict[str, Any] | None = None  # by what that stream is known again
@@ -262,18 +263,58 @@ class OneByOne(StreamReader):
         plain = self._rules.hypotheses == "last" and self.prefix == "all" and self.budget is None
         return plain and self._is_stale
 
-    @property
-    def _rules(self) -> StreamAlgorithm:
-        raise NotImplementedError
-
-    @property
-    def _is_stale(self) -> bool:
-        raise NotImplementedError
-
     def _one_answer(self, scores: Array) -> Any:
         if not isinstance(self, ClassifierFace):
             return scores.item()
         return self.classes_[int(scores[0] > 0) if scores.size == 1 else int(scores.argmax())]
+
+    # ------------------------------------------------------------------ the plan
+
+    @property
+    def plan_(self) -> Plan:
+        """The learners as they are now: a frozen copy, made anew where learning has gone on."""
+        learning, reading = self._learning, self._reading
+        if reading is None or (learning is None and reading.plan is None):
+            raise AttributeError(self._why_no_plan())
+        if learning is not None and self._is_stale:
+            reading.plan, reading.moment = self._plan_of(learning), self._moment(learning)
+        assert reading.plan is not None
+        return reading.plan
+
+    @plan_.setter
+    def plan_(self, plan: Plan) -> None:
+        """A plan that stays: of a truncated model, or of a file."""
+        if self._learning is not None:
+            self._numbers = self._numbers.copy()
+        self._learning, self._open, self._reading = None, None, PlanSnapshot(plan)
+        self._bound = plan.costs
+
+    def _plan_of(self, learning: StreamState) -> Plan:
+        return learning.plan(
+            self._bound,
+            learning.boosting.loss.link,
+            hypotheses=self._rules.hypotheses,
+            evaluation_cost=float(self.evaluation_cost),
+            best=self.prefix == "best",
+        )
+
+    def _moment(self, learning: StreamState) -> tuple[Any, ...]:
+        """All that a plan depends on."""
+        done = (learning.boosting.n_rows, learning.boosting.n_estimators)
+        return (*done, self._rules.hypotheses, self.evaluation_cost, self.prefix)
+
+    @property
+    def _is_stale(self) -> bool:
+        """Whether learning has gone on since the last plan was made."""
+        learning, reading = self._learning, self._reading
+        if learning is None:
+            return False
+        return reading is None or reading.plan is None or reading.moment != self._moment(learning)
+
+    @property
+    def _rules(self) -> StreamAlgorithm:
+        given = self.algorithm
+        return StreamAlgorithm(given) if isinstance(given, str) else given  # type: ignore[arg-type]  # constraints check it
 
     def _due_in(self, deadline: float | None) -> float:
         import time

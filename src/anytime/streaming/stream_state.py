@@ -26,7 +26,6 @@ from anytime.streaming.rehearsal import Rehearsal
 from anytime.streaming.scaling import RunningScale
 from anytime.trees.block import TreeBlock
 
-_LARGE = "hexadecimal"
 _PIECE = 1024  # rows at a time: what a round needs of memory does not grow with the chunk
 
 
@@ -203,7 +202,7 @@ class StreamState:
         )
         if not best or not self.n_rows:
             return plan
-        return plan.head(max(boosting.best_prefix(), 1))
+        return plan.head(max(boosting.prefix_losses.best(), 1))
 
     def quality(self) -> Array | None:
         """(N + 1,) minus the recent mean loss of every prefix; None before any row, or where a learner has seen none."""
@@ -239,11 +238,9 @@ class StreamState:
 
     def state(self) -> dict[str, Any]:
         """Everything, in plain values and arrays, so that learning goes on bit for bit."""
-        bank, bank_arrays = self.boosting.bank.state()
-        boosting, boosting_arrays = self.boosting.state()
         return {
-            "bank": [_small(bank), bank_arrays],
-            "boosting": [boosting, boosting_arrays],
+            "bank": list(self.boosting.bank.state()),
+            "boosting": list(self.boosting.state()),
             "categories": self.categories.state(),
             "columns": None if self.columns is None else self.columns.state(),
             "target": None if self.target is None else self.target.state(),
@@ -256,8 +253,7 @@ class StreamState:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Read what ``state`` gave."""
-        description, arrays = state["bank"]
-        bank = bank_from_state(_large(description), arrays)
+        bank = bank_from_state(*state["bank"])
         boosting = BoostedBank.from_state(bank, *state["boosting"])
         columns, target, rehearsal = state["columns"], state["target"], state["rehearsal"]
         n_classes = max(bank.n_outputs, 2) if target is None else None
@@ -280,24 +276,3 @@ class StreamState:
         if len(learning._judged) != 2:
             raise ValueError("expected the weight of the rows judged, and what was wrong with them")
         return learning
-
-
-# ---------------------------------------------------------------------- whole numbers of more than 64 bits
-
-
-def _small(value: Any) -> Any:
-    """Plain values with hexadecimal words for whole numbers that a file cannot hold: states of random generators."""
-    if isinstance(value, dict):
-        return {name: _small(inner) for name, inner in value.items()}
-    if type(value) is int and not -(2**63) <= value < 2**63:
-        return {_LARGE: hex(value)}
-    return value
-
-
-def _large(value: Any) -> Any:
-    """What ``_small`` was made of."""
-    if isinstance(value, dict):
-        if value.keys() == {_LARGE}:
-            return int(value[_LARGE], 16)
-        return {name: _large(inner) for name, inner in value.items()}
-    return value

@@ -15,6 +15,7 @@ from anytime.streaming.banks.own import OwnLearner
 from anytime.streaming.banks.trees import HoeffdingTree, Stump
 
 __all__ = [
+    "NAMED_LEARNERS",
     "Bank",
     "HoeffdingTree",
     "Hypotheses",
@@ -31,7 +32,7 @@ __all__ = [
     "learner_named",
 ]
 
-_NAMED: dict[str, type[StreamLearner]] = {
+NAMED_LEARNERS: dict[str, type[StreamLearner]] = {
     learner.kind: learner for learner in (HoeffdingTree, Stump, OnlineRidge, OnlineLinear, SmallNet)
 }
 
@@ -44,18 +45,18 @@ def learner_named(learner: str | StreamLearner) -> StreamLearner:
     """
     if isinstance(learner, StreamLearner):
         return learner
-    if learner not in _NAMED:
+    if learner not in NAMED_LEARNERS:
         raise ValueError(
-            f"there is no learner {learner!r}; there are {', '.join(_NAMED)}, and OwnLearner(factory)"
+            f"there is no learner {learner!r}; there are {', '.join(NAMED_LEARNERS)}, and OwnLearner(factory)"
         )
-    return _NAMED[learner]()
+    return NAMED_LEARNERS[learner]()
 
 
 def bank_from_state(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Bank:
     """The bank whose ``state`` this is, of whatever kind."""
     kind = description["kind"]
     if kind not in StreamLearner.known:
-        raise ValueError(f"there is no bank of {kind!r}; there are {', '.join(_NAMED)}")
+        raise ValueError(f"there is no bank of {kind!r}; there are {', '.join(NAMED_LEARNERS)}")
     learner = StreamLearner.known[kind](**description["learner"])
     bank: Bank = learner.bank_type().from_state(learner, description, arrays)
     return bank

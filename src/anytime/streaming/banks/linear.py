@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from anytime import _native
 from anytime.blocks import LinearBlock
@@ -66,23 +65,13 @@ class OnlineLinear(StreamLearner):
         return LinearBank if self.features == "raw" else RandomFeatureBank
 
 
-class _LinearFunctions(NativeBank):
-    """Linear functions of the columns; a missing value counts as 0."""
+class RidgeBank(NativeBank):
+    """Ridge regressions; a missing value counts as 0.
+
+    Learners that began together share the inverse matrix: it depends on the rows alone.
+    """
 
     hypotheses = ("last", "params")
-
-    def _block(self, parameters: Array) -> LinearBlock:
-        tables = parameters.reshape(self.n_estimators, self.n_outputs, self.n_features + 1)
-        return LinearBlock(
-            np.arange(self.n_features),
-            [table.T[:-1] for table in tables],
-            intercepts=tables[:, :, -1],
-            centres=np.zeros(self.n_features),
-        )
-
-
-class RidgeBank(_LinearFunctions):
-    """Ridge regressions. Learners that began together share the inverse matrix: it depends on the rows alone."""
 
     def __init__(self, learner: OnlineRidge, *sizes: int) -> None:
         super().__init__(learner, *sizes)
@@ -93,47 +82,26 @@ class RidgeBank(_LinearFunctions):
             penalty=learner.l2_regularization,
         )
 
-    def append(self, n: int) -> None:
-        """Add ``n`` functions that are zero and have seen nothing."""
-        self.native.append(n)
-        self.n_estimators += n
-
-    def restart(self, learners: NDArray[np.bool_]) -> None:
-        """Let the marked functions begin anew; they then share an inverse with none of those that go on."""
-        self.native.restart(learners)
-
     def block(self) -> LinearBlock:
         """The functions as they are now."""
         return self._block(self.native.state()["weights"])
 
+    def _block(self, parameters: Array) -> LinearBlock:
+        return _linear_block(self, parameters)
 
-class LinearBank(_LinearFunctions):
-    """Linear functions, learned by gradient steps."""
+
+class LinearBank(NetBank):
+    """Linear functions, learned by gradient steps: nets without hidden units, which begin at zero."""
 
     def __init__(self, learner: OnlineLinear, *sizes: int) -> None:
-        super().__init__(learner, *sizes)
-        self.native = _native.StreamNets(
-            n_features=self.n_features,
-            n_outputs=self.n_outputs,
-            activation="none",
-            hidden=1,
-            method=learner.method,
-            step=learner.learning_rate,
-        )
-        self.native.append(np.zeros((self.n_estimators, self.native.size)))
+        NativeBank.__init__(self, learner, *sizes)
+        self._make("none", 1, learner.method, learner.learning_rate)
 
-    def append(self, n: int) -> None:
-        """Add ``n`` functions that are zero."""
-        self.native.append(np.zeros((n, self.native.size)))
-        self.n_estimators += n
+    def _first(self, first: int, n: int) -> Array:
+        return np.zeros((n, self.native.size))
 
-    def restart(self, learners: NDArray[np.bool_]) -> None:
-        """Let the marked functions be zero again."""
-        self.native.restart(learners, np.zeros((self.n_estimators, self.native.size)))
-
-    def block(self) -> LinearBlock:
-        """The functions as they are now."""
-        return self._block(self.native.state()["parameters"])
+    def _block(self, parameters: Array) -> LinearBlock:
+        return _linear_block(self, parameters)
 
 
 class RandomFeatureBank(NetBank):
@@ -142,3 +110,14 @@ class RandomFeatureBank(NetBank):
     def __init__(self, learner: OnlineLinear, *sizes: int) -> None:
         NativeBank.__init__(self, learner, *sizes)
         self._make("cosine", learner.n_components, learner.method, learner.learning_rate)
+
+
+def _linear_block(bank: NativeBank, parameters: Array) -> LinearBlock:
+    """Linear functions of the columns, with such weights and intercepts; a missing value counts as 0."""
+    tables = parameters.reshape(bank.n_estimators, bank.n_outputs, bank.n_features + 1)
+    return LinearBlock(
+        np.arange(bank.n_features),
+        [table.T[:-1] for table in tables],
+        intercepts=tables[:, :, -1],
+        centres=np.zeros(bank.n_features),
+    )

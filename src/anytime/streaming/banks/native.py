@@ -71,6 +71,15 @@ class NativeBank(Bank):
         """One round of every learner towards its targets: see ``Bank.update``."""
         self.native.update(X, np.ascontiguousarray(targets), weight, self.n_threads)
 
+    def append(self, n: int) -> None:
+        """Add ``n`` fresh learners behind the others."""
+        self.native.append(n)
+        self.n_estimators += n
+
+    def restart(self, learners: NDArray[np.bool_]) -> None:
+        """Let the marked learners begin anew."""
+        self.native.restart(learners)
+
     def rounds(
         self,
         X: Array,

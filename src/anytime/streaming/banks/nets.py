@@ -15,7 +15,7 @@ from anytime.blocks import Block, State
 from anytime.streaming.banks.bank import Array, StreamLearner
 from anytime.streaming.banks.native import NativeBank
 
-Activation = Literal["sigmoid", "leaky_relu", "cosine"]
+Activation = Literal["none", "sigmoid", "leaky_relu", "cosine"]  # "none": of a bank of linear functions
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,11 @@ class NetBank(NativeBank):
             parameters[i, : weights.size] = weights.ravel()
         return parameters
 
-    def block(self) -> NetBlock:
-        """The nets as they are now."""
+    def block(self) -> Block:
+        """The learners as they are now."""
         return self._block(self.native.state()["parameters"])
 
-    def _block(self, parameters: Array) -> NetBlock:
+    def _block(self, parameters: Array) -> Block:
         table = parameters.reshape(self.n_estimators, -1)
         n_hidden = self.hidden * (self.n_features + 1)
         return NetBlock(

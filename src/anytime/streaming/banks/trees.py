@@ -135,15 +135,6 @@ class HoeffdingBank(NativeBank):
             seed=random_state,
         )
 
-    def append(self, n: int) -> None:
-        """Add ``n`` trees without splits."""
-        self.native.append(n)
-        self.n_estimators += n
-
-    def restart(self, learners: NDArray[np.bool_]) -> None:
-        """Let the marked trees begin anew, at once."""
-        self.native.restart(learners)
-
     def columns(self, i: int) -> NDArray[np.int32]:
         """Columns that tree ``i`` may split."""
         return np.asarray(self.native.columns(i))
