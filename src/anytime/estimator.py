@@ -30,7 +30,7 @@ from anytime.advice import (
     usable_groups,
 )
 from anytime.answer import Answer
-from anytime.costs import UNLIMITED, FeatureCosts
+from anytime.costs import UNLIMITED, BoundCosts, FeatureCosts
 from anytime.engine import Run, Stop
 from anytime.forest_run import ForestRun, start
 from anytime.losses import LINKS
@@ -509,6 +509,11 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         if rows.absent:
             raise ValueError(f"X lacks the column {rows.absent[0]!r}, which the model reads")
         return rows.X
+
+    def _bound_costs(self) -> BoundCosts:
+        """Prices of the columns that the model has."""
+        names = list(map(str, self.feature_names_in_)) if hasattr(self, "feature_names_in_") else None
+        return FeatureCosts.coerce(self.costs, self.n_features_in_, names).bind(self.n_features_in_, names)
 
     def _threads(self) -> int:
         if self.n_jobs is None:

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from anytime._native import is_within
 
@@ -127,6 +129,36 @@ def target_numbers(y: Any) -> NDArray[np.float64]:
     """(n,) or (n, k) What a regressor learns to predict."""
     with naming_words(None, y=y):
         return np.asarray(check_array(y, dtype=np.float64, ensure_2d=False, input_name="y"))
+
+
+def class_labels(y: Any) -> NDArray[Any]:
+    """(n,) What a classifier learns to predict: labels, none of which is missing."""
+    labels = column_or_1d(y, warn=True)
+    if labels.dtype == object:
+        absent = [row for row, label in enumerate(labels) if label is None or label != label]
+        if absent:
+            raise ValueError(f"y is missing in {len(absent)} rows, first in row {absent[0]}")
+    check_classification_targets(labels)
+    return np.asarray(labels)
+
+
+def numbered_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The classes, of which there are at least 2, and (n,) the number of each row's class."""
+    classes, numbers = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        only = classes.tolist()[0]
+        raise ValueError(f"y has one class only, {only!r}; a classifier needs at least 2 classes")
+    return classes, np.asarray(numbers, dtype=np.intp)
+
+
+def weighed_by_class(
+    weight: NDArray[np.float64] | None, class_weight: Any, y: NDArray[Any]
+) -> NDArray[np.float64] | None:
+    """(n,) Weights of rows times those of their classes; None: all are 1."""
+    if class_weight is None:
+        return weight
+    by_class = compute_sample_weight(class_weight, y)
+    return np.asarray(by_class if weight is None else weight * by_class)
 
 
 def is_amount(value: Any) -> bool:

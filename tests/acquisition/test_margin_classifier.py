@@ -210,7 +210,7 @@ def test_a_classifier_that_looks_at_nothing_has_no_stages():
     ("settings", "labels", "message"),
     [
         ({}, np.arange(120) % 3, "Only binary classification is supported. y has 3 classes"),
-        ({}, np.zeros(120), "at least 2 classes; y has 1 class"),
+        ({}, np.zeros(120), "one class only"),
         ({"classifier": "trees"}, None, "must be None, 'stumps' or an estimator, not 'trees'"),
         ({"confidence": 1.5}, None, "confidence"),
         ({"reference": "test"}, None, "reference"),

@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from anytime.acquisition.inputs import Inputs, ValueSteps
@@ -29,7 +27,7 @@ from anytime.plan import Array, Plan
 from anytime.rows import Rows, warn_of_absent
 from anytime.trees.clock import Clock
 from anytime.trees.reading import ColumnModel
-from anytime.validation import target_numbers
+from anytime.validation import class_labels, numbered_classes, target_numbers, weighed_by_class
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -325,17 +323,11 @@ class AcquisitionClassifier(ClassifierFace, _AcquisitionModel):
     """
 
     def _targets(self, y: Any) -> tuple[Targets, Array, Array]:
-        labels = column_or_1d(y, warn=True)
-        check_classification_targets(labels)
-        self.classes_, numbers = np.unique(labels, return_inverse=True)
-        n_classes = len(self.classes_)
-        if n_classes < 2:
-            raise ValueError("y has one class only; a classifier needs at least 2 classes")
-        weight = None
-        if self.class_weight is not None:
-            by_class = compute_sample_weight(self.class_weight, labels)
-            weight = (by_class / by_class.mean()).astype(np.float32)
-        targets = Targets(np.asarray(numbers, dtype=np.intp), n_classes, weight)
+        labels = class_labels(y)
+        self.classes_, numbers = numbered_classes(labels)
+        n_classes, weight = len(self.classes_), weighed_by_class(None, self.class_weight, labels)
+        relative = None if weight is None else (weight / weight.mean()).astype(np.float32)
+        targets = Targets(numbers, n_classes, relative)
         return targets, np.zeros(n_classes), np.ones(n_classes)
 
 

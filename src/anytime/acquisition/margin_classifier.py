@@ -14,9 +14,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, has_fit_parameter
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter
 
 from anytime.acquisition.additive import AdditiveClassifier, LinearTerms, as_additive
 from anytime.acquisition.margin_block import ACQUISITIONS, DISTANCES, NEIGHBOURHOODS, MarginBlock, scaling
@@ -25,7 +23,7 @@ from anytime.costs import BoundCosts, FeatureCosts
 from anytime.estimator import AnytimeModel, ClassifierFace
 from anytime.parameters import shared, store
 from anytime.plan import Array, Plan
-from anytime.validation import validated
+from anytime.validation import class_labels, numbered_classes, validated, weighed_by_class
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -219,24 +217,14 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
     def _targets(self, y: Any, n_rows: int) -> NDArray[np.bool_]:
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
-        labels = column_or_1d(y, warn=True)
-        check_classification_targets(labels)
+        labels = class_labels(y)
         check_consistent_length(labels, np.empty(n_rows))
-        self.classes_, numbers = np.unique(labels, return_inverse=True)
+        self.classes_, numbers = numbered_classes(labels)
         if len(self.classes_) > 2:
             raise ValueError(
                 f"Only binary classification is supported. y has {len(self.classes_)} classes, but a margin is between two"
             )
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"a classifier needs at least 2 classes; y has 1 class, {self.classes_.tolist()[0]!r}"
-            )
         return np.asarray(numbers == 1)
-
-    def _bound_costs(self) -> BoundCosts:
-        names = getattr(self, "feature_names_in_", None)
-        listed = None if names is None else list(map(str, names))
-        return FeatureCosts.coerce(self.costs, self.n_features_in_, listed).bind(self.n_features_in_, listed)
 
     def _parts(
         self, positive: NDArray[np.bool_], random: np.random.RandomState
@@ -268,7 +256,7 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
         self, X: Array, positive: NDArray[np.bool_], random: np.random.RandomState
     ) -> AdditiveClassifier:
         labels = self.classes_[positive.astype(int)]
-        weight = None if self.class_weight is None else compute_sample_weight(self.class_weight, labels)
+        weight = weighed_by_class(None, self.class_weight, labels)
         if self.classifier is None:
             return _linear_svm(X, positive, weight, random)
         if isinstance(self.classifier, str):

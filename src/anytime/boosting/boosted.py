@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from anytime.boosting.learners import TrainingRows
@@ -27,7 +25,7 @@ from anytime.trees.block import TreeBlock
 from anytime.trees.clock import Clock
 from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import checked_weights, split_rows
-from anytime.validation import target_numbers
+from anytime.validation import class_labels, numbered_classes, target_numbers, weighed_by_class
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -153,8 +151,7 @@ class BoostedModel(ColumnModel):
         check_consistent_length(X, y, query)
         weight = None if sample_weight is None else checked_weights(sample_weight, X)
         if getattr(self, "class_weight", None) is not None:
-            by_class = compute_sample_weight(self.class_weight, y)
-            weight = checked_weights(by_class if weight is None else weight * by_class, X)
+            weight = checked_weights(np.asarray(weighed_by_class(weight, self.class_weight, y)), X)
         if weight is not None and not weight.all():
             present = np.flatnonzero(weight)
             X, y, weight = X[present], y[present], weight[present]
@@ -229,13 +226,7 @@ class BoostedModel(ColumnModel):
     def _checked_targets(self, y: Any) -> NDArray[Any]:
         """One target per row, or for a regressor several."""
         if isinstance(self, ClassifierFace):
-            y = column_or_1d(y, warn=True)
-            if y.dtype == object:
-                absent = [row for row, label in enumerate(y) if label is None or label != label]
-                if absent:
-                    raise ValueError(f"y is missing in {len(absent)} rows, first in row {absent[0]}")
-            check_classification_targets(y)
-            return np.asarray(y)
+            return class_labels(y)
         targets = target_numbers(y)
         several = isinstance(self, RegressorFace) and targets.ndim == 2 and targets.shape[1] > 1
         return np.asarray(targets if several else column_or_1d(targets, warn=True))
@@ -244,10 +235,8 @@ class BoostedModel(ColumnModel):
         """Targets as losses read them: for a classifier, numbers of classes."""
         if not isinstance(self, ClassifierFace):
             return y
-        self.classes_, numbers = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError("y has one class only; a classifier needs at least 2 classes")
-        return np.asarray(numbers, dtype=np.intp)
+        self.classes_, numbers = numbered_classes(y)
+        return numbers
 
     def _loss(self, targets: NDArray[Any]) -> Loss:
         named = self.loss

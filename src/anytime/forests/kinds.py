@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from anytime.estimator import ClassifierFace, RegressorFace
@@ -24,7 +23,7 @@ from anytime.parameters import not_negative, positive_integer, without
 from anytime.plan import Array
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
-from anytime.validation import target_numbers
+from anytime.validation import class_labels, numbered_classes, target_numbers
 
 
 @without("leaf_sizes")
@@ -72,8 +71,7 @@ class Classes(ClassifierFace, BudgetModel):
         return "counts" if self.vote == "counts" else "probability"
 
     def _targets(self, y: Any, known: bool = False) -> NDArray[Any]:
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
+        y = class_labels(y)
         if not known:
             self.classes_, numbers = np.unique(y, return_inverse=True)
             return np.asarray(numbers, dtype=np.intp)
@@ -83,9 +81,7 @@ class Classes(ClassifierFace, BudgetModel):
         return np.asarray(np.searchsorted(self.classes_, y))
 
     def _check_present(self, target: NDArray[Any]) -> None:
-        present = np.unique(target)
-        if present.size < 2:
-            raise ValueError("y has one class only; a classifier needs at least 2 classes")
+        numbered_classes(self.classes_[target])
 
     def _strata(self, target: NDArray[Any]) -> NDArray[np.intp]:
         return np.asarray(target, dtype=np.intp)

@@ -17,13 +17,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from anytime._native import row_products
 from anytime.blocks import Block, Memory, State
-from anytime.costs import BoundCosts, FeatureCosts
+from anytime.costs import BoundCosts
 from anytime.estimator import AnytimeModel, ClassifierFace
 from anytime.greedy import greedy
 from anytime.linear.moments import Moments
@@ -31,7 +29,7 @@ from anytime.linear.pursuit import GroupedProblem, PursuitOracle
 from anytime.linear.sequencing import Arrangement
 from anytime.parameters import declared, store
 from anytime.plan import Plan
-from anytime.validation import validated
+from anytime.validation import class_labels, numbered_classes, validated, weighed_by_class
 
 __all__ = ["ClassifierTree", "LinearTree", "LinearTreeBlock", "SubmodularTreeClassifier"]
 
@@ -215,16 +213,12 @@ class ClassifierTree(ClassifierFace, AnytimeModel):
                 f"max_stages={self.max_stages} would take {2**self.max_stages - 1} nodes; at most {_MOST_LEVELS}"
             )
         X, y = validated(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan")
-        check_classification_targets(y)
+        y = class_labels(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if self.class_weight is not None:
-            weight = weight * compute_sample_weight(self.class_weight, y)
-        X, y, weight = X[weight > 0], np.asarray(y)[weight > 0], weight[weight > 0]
-        classes, labels = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(f"a classifier needs at least 2 classes; y has 1 class, {classes.tolist()[0]!r}")
-        names = getattr(self, "feature_names_in_", None)
-        bound = FeatureCosts.coerce(self.costs, X.shape[1], names).bind(X.shape[1], names)
+        weight = np.asarray(weighed_by_class(weight, self.class_weight, y))
+        X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+        classes, labels = numbered_classes(y)
+        bound = self._bound_costs()
         Y = np.eye(len(classes))[labels]
         known = Moments(X.shape[1], 1)
         known.add(X, Y[:, :1], weight)

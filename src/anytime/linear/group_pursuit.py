@@ -22,7 +22,6 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length
 
-from anytime.costs import FeatureCosts
 from anytime.estimator import AnytimeModel
 from anytime.greedy.certificate import Certificate
 from anytime.linear.chunks import Chunk, parquet_chunks
@@ -339,10 +338,7 @@ class GroupPursuit(AnytimeModel):
         return np.asarray(read), y
 
     def _arranged(self) -> Arrangement:
-        names = getattr(self, "feature_names_in_", None)
-        listed = None if names is None else [str(name) for name in names]
-        costs = FeatureCosts.coerce(self.costs, self.n_features_in_, listed)
-        return Arrangement.of(costs.bind(self.n_features_in_, listed))
+        return Arrangement.of(self._bound_costs())
 
     def _recipe(self) -> Recipe:
         given = {field.name: getattr(self, field.name) for field in fields(Recipe)}

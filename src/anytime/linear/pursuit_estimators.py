@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from anytime.blocks import LinearBlock
@@ -17,7 +15,7 @@ from anytime.linear.moments import refuse_overflow
 from anytime.losses import LINKS, Loss, training_loss
 from anytime.parameters import declared, without
 from anytime.plan import Plan
-from anytime.validation import target_numbers
+from anytime.validation import class_labels, numbered_classes, target_numbers, weighed_by_class
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -176,14 +174,11 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
     _default_loss = "log"
 
     def _weighed_by_class(self, y: Any, weight: Array | None, streaming: bool = False) -> Array | None:
-        if self.class_weight is None:
-            return weight
         if streaming and self.class_weight == "balanced":
             raise ValueError(
                 "class_weight='balanced' needs all rows at once: use fit, or give the weights as a dict"
             )
-        by_class = compute_sample_weight(self.class_weight, y)
-        return np.asarray(by_class if weight is None else weight * by_class)
+        return weighed_by_class(weight, self.class_weight, y)
 
     def _loss(self) -> Loss:
         given = self._loss_given
@@ -199,26 +194,15 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
         return loss
 
     def _targets(self, y: Any, reset: bool, classes: ArrayLike | None = None) -> NDArray[Any]:
-        y = column_or_1d(y, warn=True)
-        if y.dtype == object and (
-            missing := [i for i, label in enumerate(y) if label is None or label != label]
-        ):
-            raise ValueError(
-                f"y holds no label in {len(missing)} rows, the first of them row {missing[0]}; drop them"
-            )
-        check_classification_targets(y)
+        y = class_labels(y)
         if reset:
-            self.classes_ = np.unique(y if classes is None else np.asarray(classes))
-            if len(self.classes_) < 2:
-                raise ValueError(
-                    f"a classifier needs at least 2 classes; y has 1 class, {self.classes_.tolist()[0]!r}"
-                )
+            self.classes_ = numbered_classes(y if classes is None else np.asarray(classes))[0]
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes differ from those of the first call, {self.classes_.tolist()}")
         at = np.searchsorted(self.classes_, y)
         at = np.minimum(at, len(self.classes_) - 1)
         if (self.classes_[at] != y).any():
-            strange = np.asarray(y)[self.classes_[at] != y].tolist()[0]
+            strange = y[self.classes_[at] != y].tolist()[0]
             raise ValueError(
                 f"y holds the label {strange!r}, which is not among the classes {self.classes_.tolist()}"
             )

@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
@@ -42,7 +41,7 @@ from anytime.plan import Array, Plan
 from anytime.rows import Rows
 from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import checked_weights, has_categories, split_rows, take_rows
-from anytime.validation import as_table, check_columns, target_numbers, validated
+from anytime.validation import as_table, check_columns, target_numbers, validated, weighed_by_class
 
 __all__ = ["ExponentialEnsemble", "ExponentialEnsembleClassifier", "ExponentialEnsembleRegressor"]
 
@@ -490,10 +489,7 @@ class ExponentialEnsembleClassifier(ClassifierFace, ExponentialEnsemble):
         return np.asarray(y)
 
     def _weighed_by_class(self, y: NDArray[Any], weight: Array | None) -> Array | None:
-        if self.class_weight is None:
-            return weight
-        by_class = compute_sample_weight(self.class_weight, y)
-        return np.asarray(by_class if weight is None else weight * by_class)
+        return weighed_by_class(weight, self.class_weight, y)
 
     def _strata(self, y: NDArray[Any]) -> NDArray[np.intp]:
         return np.unique(y, return_inverse=True)[1]

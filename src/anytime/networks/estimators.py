@@ -8,8 +8,6 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
@@ -19,7 +17,7 @@ from anytime.networks.network_model import NetworkModel, calibrated
 from anytime.parameters import without
 from anytime.plan import Array
 from anytime.trees.rows import checked_weights
-from anytime.validation import target_numbers
+from anytime.validation import class_labels, numbered_classes, target_numbers, weighed_by_class
 
 __all__ = ["AnytimeNetworkClassifier", "AnytimeNetworkRegressor", "ClassTargets", "NumberTargets"]
 
@@ -39,18 +37,10 @@ class ClassTargets:
         return GroupPursuitClassifier
 
     def _encode(self, y: Any, weight: Array | None) -> tuple[NDArray[Any], Array | None]:
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y has one class, {self.classes_.tolist()[0]!r}: there is nothing to tell apart"
-            )
+        labels = class_labels(y)
+        self.classes_, codes = numbered_classes(labels)
         self._check_heads()
-        if self.class_weight is not None:
-            balance = compute_sample_weight(self.class_weight, y)
-            weight = balance if weight is None else weight * balance
-        return codes.astype(np.int64), weight
+        return codes.astype(np.int64), weighed_by_class(weight, self.class_weight, labels)
 
     def _check_heads(self) -> None:
         """Refuse a network of the user's own that has too few outputs."""

@@ -361,13 +361,11 @@ class NetworkModel(AnytimeModel):
     # ------------------------------------------------------------------ prices
 
     def _prices(self) -> Any:
-        names = getattr(self, "feature_names_in_", None)
-        listed = None if names is None else list(map(str, names))
         if self.costs is None and not self._is_table:
             d = self.n_features_in_
             unit = "ms" if self.evaluation_cost == "ms" else "mult-adds"
             return FeatureCosts(groups={"image": list(range(d))}, prices={"image": 0.0}, unit=unit).bind(d)
-        return FeatureCosts.coerce(self.costs, self.n_features_in_, listed).bind(self.n_features_in_, listed)
+        return self._bound_costs()
 
     def _evaluation_costs(self, block: NetworkBlock) -> Array | None:
         how = self.evaluation_cost

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import HasMethods, StrOptions
-from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
 
 from anytime.costs import BoundCosts, FeatureCosts
 from anytime.engine import Run
@@ -25,7 +23,7 @@ from anytime.sensing.block import SensorBlock
 from anytime.sensing.problem import SensingProblem, SensorGate, SensorWeights, device_inputs
 from anytime.sensing.solvers import DirectGates, GateSolver
 from anytime.trees.rows import checked_weights
-from anytime.validation import validated
+from anytime.validation import class_labels, numbered_classes, validated, weighed_by_class
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -148,14 +146,12 @@ class _SensorNetwork(AnytimeModel):
 
     def _sensors(self) -> BoundCosts:
         """The groups of columns, which are the sensors."""
-        names = getattr(self, "feature_names_in_", None)
-        listed = None if names is None else list(map(str, names))
-        given = FeatureCosts.coerce(self.costs, self.n_features_in_, listed)
-        if given.requires:
+        sensors = self._bound_costs()
+        if sensors.costs.requires:
             raise ValueError(
                 "sensors decide by themselves, so that none can require another: give costs without requires"
             )
-        return given.bind(self.n_features_in_, listed)
+        return sensors
 
     def _planned(self, blocks: list[SensorBlock], prices: Array, base: Array, link: str, X: Array) -> Plan:
         """A stage for each sensor, those that change the answer most per price first."""
@@ -269,13 +265,8 @@ class SensorNetworkClassifier(ClassifierFace, _SensorNetwork):
 
     def _learn(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
         rows, labels, weight = _read(self, X, y, sample_weight)
-        check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        n_classes = self.classes_.size
-        if n_classes < 2:
-            raise ValueError(f"a classifier needs at least 2 classes; y has 1 class, {labels[0]!r}")
-        if self.class_weight is not None:
-            weight = compute_sample_weight(self.class_weight, labels) * (1.0 if weight is None else weight)
+        self.classes_, codes = numbered_classes(class_labels(labels))
+        n_classes, weight = len(self.classes_), weighed_by_class(weight, self.class_weight, labels)
         targets = np.eye(n_classes)[codes]
         prior = np.average(targets, axis=0, weights=weight)
         link = "logistic" if n_classes == 2 else "softmax"

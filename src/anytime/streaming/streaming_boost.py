@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from anytime.estimator import ClassifierFace, RegressorFace
@@ -18,7 +17,7 @@ from anytime.parameters import declared, without
 from anytime.plan import Array
 from anytime.streaming.class_weights import ClassWeights
 from anytime.streaming.estimator import StreamingBoost
-from anytime.validation import target_numbers
+from anytime.validation import class_labels, numbered_classes, target_numbers
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -117,13 +116,7 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
         return ClassWeights(len(labels), weights)
 
     def _checked_targets(self, y: Any) -> NDArray[Any]:
-        y = column_or_1d(y, warn=True)
-        if y.dtype == object:
-            absent = [row for row, label in enumerate(y) if label is None or label != label]
-            if absent:
-                raise ValueError(f"y is missing in {len(absent)} rows, first in row {absent[0]}")
-        check_classification_targets(y)
-        return np.asarray(y)
+        return class_labels(y)
 
     def _quick_targets(self, y: NDArray[Any]) -> NDArray[Any]:
         return y  # a label that is none of the classes is refused by its name
@@ -136,9 +129,7 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
             if not np.array_equal(known, found):
                 raise ValueError(f"classes are {found.tolist()}, but were {known.tolist()} in the first call")
             return
-        if len(found) < 2:
-            raise ValueError("y has one class only; a classifier needs at least 2 classes")
-        self.classes_ = found
+        self.classes_, _ = numbered_classes(found)
         self._number = {label: c for c, label in enumerate(found.tolist())}
 
     def _first_rows(

@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, has_fit_parameter
 
 from anytime.costs import BoundCosts
@@ -32,7 +31,15 @@ from anytime.trees.judging import ordered
 from anytime.trees.ordering import OrderingLog
 from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import checked_weights, has_categories, split_rows, take_rows
-from anytime.validation import as_table, check_columns, naming_words, target_numbers, validated
+from anytime.validation import (
+    as_table,
+    check_columns,
+    class_labels,
+    naming_words,
+    numbered_classes,
+    target_numbers,
+    validated,
+)
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -320,9 +327,7 @@ class AnytimeClassifier(ClassifierFace, ImportedModel):
         return HistGradientBoostingClassifier()
 
     def _check_labels(self, y: NDArray[Any]) -> None:
-        check_classification_targets(y)
-        if len(np.unique(y)) < 2:
-            raise ValueError("y has one class only; a classifier needs at least 2 classes")
+        numbered_classes(class_labels(y))
 
     def _target(self, y: Any) -> NDArray[Any]:
         number = {label: c for c, label in enumerate(self.classes_.tolist())}

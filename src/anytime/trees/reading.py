@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from anytime.costs import BoundCosts, FeatureCosts
 from anytime.estimator import AnytimeModel
 from anytime.plan import Array
 from anytime.trees.importers.columns import Columns
@@ -24,11 +23,6 @@ class ColumnModel(AnytimeModel):
 
     columns_: Columns
     categorical_features: Any
-
-    def _bound_costs(self) -> BoundCosts:
-        """Prices of the columns that the model has."""
-        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        return FeatureCosts.coerce(self.costs, self.n_features_in_, names).bind(self.n_features_in_, names)
 
     @property
     def categories_(self) -> dict[int, list[Any]]:
