@@ -17,6 +17,9 @@ ROOMS := $(wildcard src/anytime/*/__init__.py src/anytime/*/*/__init__.py)
 BUILT_FROM := pyproject.toml CMakeLists.txt $(NATIVE) $(ROOMS)
 NATIVE_TESTS := $(wildcard tests/native/*.cpp tests/native/*.h tests/native/*.hpp)
 
+# Tests that stand together run in one process, which fits the models that they share once.
+SIDE_BY_SIDE := -n $(WORKERS) --dist worksteal
+
 # A development environment can run the demonstration too.
 READY := $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.demo)
 
@@ -39,13 +42,13 @@ demo: $(READY) ## train on bundled data, show the curve, write a report to demo/
 build: $(VENV)/.dev ## install the package in place, with everything the checks need
 
 test: $(VENV)/.dev native-test ## all tests: native (plain and sanitized), Python, docstrings, documentation; networks only where torch is installed
-	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n $(WORKERS) -m "not realtime"
-	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -m realtime
+	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not realtime"
+	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -m realtime $$(grep -rl --include='*.py' 'mark\.realtime' tests research)
 
 test-all: $(VENV)/.all test ## the same with torch, which is installed first (a wheel for CPUs where there is no GPU)
 
 quick: $(VENV)/.dev ## the Python tests without the slow ones
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not realtime"
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not realtime"
 
 native-test: $(VENV)/.dev ## the native unit tests, plain and under address and undefined-behaviour sanitizers
 	$(call run_native_tests,plain,OFF)

@@ -5,6 +5,7 @@ Three hypothesis profiles: ``quick``, the default, looks at few random examples 
 looks at many new ones, for an evening.
 """
 
+import gc
 import os
 import re
 from importlib.util import find_spec
@@ -45,3 +46,8 @@ def files_that_need_torch() -> set[Path]:
 
 # docstrings are read by importing their files
 collect_ignore = [] if find_spec("torch") else sorted(map(str, files_that_need_torch()))
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays to the end: the garbage collector need not go through it again and again."""
+    gc.freeze()

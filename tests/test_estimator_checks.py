@@ -14,8 +14,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anytime as at
 from anytime.acquisition import masked_networks
-from anytime.adaptive import rungs
+from anytime.adaptive import rungs, singles
 from anytime.auto import estimators as auto
+from anytime.auto import improving
+from anytime.boosting import renewal
 from anytime.testing import check_anytime_estimator
 from tests.optional import installed_names
 
@@ -104,9 +106,16 @@ UNEQUAL_WEIGHTS = {
 @pytest.fixture(autouse=True)
 def short_training(monkeypatch):
     """Less of what no parameter shortens: conventions hold however long a model has learned."""
-    monkeypatch.setattr(auto, "_ROUNDS", 20)
-    monkeypatch.setattr(masked_networks, "_EPOCHS", (5, 120))
-    monkeypatch.setattr(rungs, "_ROUNDS", 5)
+    for module, name, value in [
+        (auto, "_ROUNDS", 20),
+        (improving, "_STRENGTHS", (0.2,)),
+        (masked_networks, "_EPOCHS", (5, 120)),
+        (renewal, "_FOLDS", ((2_000, 2),)),
+        (rungs, "_PRICES", rungs._PRICES[::4]),
+        (rungs, "_ROUNDS", 5),
+        (singles, "_TREES", 10),
+    ]:
+        monkeypatch.setattr(module, name, value)
 
 
 def expected_to_fail(estimator: BaseEstimator) -> dict[str, str]:

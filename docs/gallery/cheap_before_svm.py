@@ -21,7 +21,8 @@ from anytime_research.adaptive import oracle_curve, sweep
 X, y, costs = at.datasets.load("digits")
 y = y % 2
 SPLITS = 3
-BUDGET, LADDER_BUDGET, TREES, budgets = 32, 16, 20, np.arange(6, 46, 2)
+TREES = 20
+BUDGET, LADDER_BUDGET, budgets = 32, 16, np.arange(6, 46, 2)
 settings = [{"cost_penalty": cost_penalty, "costly_fraction": 0.3} for cost_penalty in (0.001, 0.003, 0.008)]
 svms, gated, chosen, oracles, validated, ladders = [], [], [], [], [], []
 for seed in range(SPLITS):

@@ -16,6 +16,7 @@ import anytime as at
 from anytime.growth import for_tables
 
 torch.set_num_threads(1)  # the same figures on any machine of this kind
+EPOCHS = 15
 
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.4, random_state=0, stratify=y)
@@ -23,7 +24,7 @@ model = at.GrowingNetworkClassifier(
     n_cells=2,
     width=8,
     n_growths=5,
-    phases=for_tables(epochs=15, batch_size=64),
+    phases=for_tables(epochs=EPOCHS, batch_size=64),
     validation_fraction=0.3,
     random_state=0,
     device="cpu",

@@ -17,6 +17,7 @@ from anytime.networks import TrainingRecipe
 
 torch.set_num_threads(1)  # the same figures on any machine of this kind
 SURE, SHOWN = 0.95, 12
+EPOCHS = 16
 
 data = at.datasets.load_digit_images()
 images = data.images.reshape(-1, 1, 16, 2, 16, 2).mean(axis=(3, 5))
@@ -24,7 +25,7 @@ train, test = data.train, data.test
 model = at.AnytimeNetworkClassifier(
     backbone="resann",
     backbone_arguments={"n": 2, "c": 6},
-    recipe=TrainingRecipe(epochs=16, batch_size=64, learning_rate=0.1),
+    recipe=TrainingRecipe(epochs=EPOCHS, batch_size=64, learning_rate=0.1),
     device="cpu",
     random_state=0,
 )

@@ -15,13 +15,14 @@ import anytime as at
 from anytime.networks import TrainingRecipe
 
 torch.set_num_threads(1)  # the same figures on any machine of this kind
+EPOCHS = 16
 
 data = at.datasets.load_digit_images()
 images = data.images.reshape(-1, 1, 16, 2, 16, 2).mean(
     axis=(3, 5)
 )  # 32 x 32 halved: what is left has to be read well
 train, test = data.train, data.test
-recipe = TrainingRecipe(epochs=16, batch_size=64, learning_rate=0.1)
+recipe = TrainingRecipe(epochs=EPOCHS, batch_size=64, learning_rate=0.1)
 
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 for name, weights, side, colour in [

@@ -17,7 +17,8 @@ from PIL import Image, ImageDraw, ImageFilter
 import anytime as at
 
 STREETS = 24
-HEIGHT, WIDTH = 150, 210
+HEIGHT = 150
+WIDTH = 210
 COLOURS = {  # of the classes, in pictures of labels
     "sky": "#a9cdea", "house": "#b5654a", "road": "#6f6b78", "pavement": "#dccfae", "tree": "#4f8f4a", "car": "#3d4fa3",
 }  # fmt: skip

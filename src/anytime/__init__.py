@@ -239,7 +239,8 @@ def __getattr__(name: str) -> Any:
     else:
         import difflib
 
-        near = difflib.get_close_matches(name, __all__, n=1)
+        private = name.startswith("_")  # tools ask every module for names like __wrapped__
+        near = [] if private else difflib.get_close_matches(name, __all__, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise AttributeError(f"module 'anytime' has no attribute {name!r}{hint}")
     globals()[name] = value

@@ -153,7 +153,7 @@ def test_filters_that_nobody_needs_change_nothing():
 @pytest.mark.slow
 def test_filters_reach_the_same_error_at_less_than_half_the_cost_of_a_batch():
     """Section 6.2: on an imbalanced detection task; the mean number of features per patch is the cost of a batch."""
-    train, test = make_patches(5000, random_state=0), make_patches(20_000, random_state=1)
+    train, test = make_patches(5000, random_state=0), make_patches(10_000, random_state=1)
     curves = []
     for filters in (None, margin_filters()):
         model = AdditiveSpeedBoostClassifier(

@@ -147,6 +147,7 @@ class _NetworkTraining:
         self.random = np.random.default_rng(seed)
         self.n_groups, self.hidden = prices.size, hidden
         self.prices = prices / max(int(prices.sum()), 1)
+        self.everything, self.late = self.prices.sum(), self.prices**_CHEAP_FIRST
 
     def run(self, clock: Clock, earlier: Layers | None) -> Layers:
         n, random = self.rows.size, self.random
@@ -154,54 +155,68 @@ class _NetworkTraining:
         least, most = (epochs * n for epochs in _EPOCHS)
         seen = min(most, max(_ROWS_SEEN, least))
         n_steps = max(seen // batch, 1)
-        layers = self._started() if earlier is None else earlier
+        # one vector holds all layers, so that a step takes a few operations and not a few for each part
+        weights = self._started() if earlier is None else np.concatenate([part.ravel() for part in earlier])
+        layers = self._layers(weights)
+        gradient, first, second, decay = (np.zeros_like(weights) for _ in range(4))
+        slopes = self._layers(gradient)
+        for part in self._layers(decay)[::2]:  # weights, not biases
+            part[:] = _DECAY
         fastest = _LEARNING_RATE if earlier is None else 0.5 * _LEARNING_RATE
-        first, second = ([np.zeros_like(part) for part in layers] for _ in range(2))
         order, at = random.permutation(self.rows), 0
         for step in range(1, n_steps + 1):
             over = max(step / n_steps, min(clock.elapsed / clock.seconds, 1.0))
             if at + batch > n:
                 order, at = random.permutation(self.rows), 0
-            gradients = self._gradients(layers, order[at : at + batch])
+            self._differentiate(layers, order[at : at + batch], slopes)
             at += batch
             rate = fastest * 0.5 * (1.0 + np.cos(np.pi * over))
-            for part, gradient, m, v in zip(layers, gradients, first, second, strict=True):
-                m += (1.0 - _MOMENTS[0]) * (gradient - m)
-                v += (1.0 - _MOMENTS[1]) * (gradient * gradient - v)
-                size = np.sqrt(v / (1.0 - _MOMENTS[1] ** step)) + 1e-8
-                change = m / (1.0 - _MOMENTS[0] ** step) / size
-                part -= rate * (change + _DECAY * part if part.ndim == 2 else change)
+            first += (1.0 - _MOMENTS[0]) * (gradient - first)
+            second += (1.0 - _MOMENTS[1]) * (gradient * gradient - second)
+            size = np.sqrt(second / (1.0 - _MOMENTS[1] ** step)) + 1e-8
+            weights -= rate * (first / (1.0 - _MOMENTS[0] ** step) / size + decay * weights)
             if over >= 1.0:
                 break
         return layers
 
-    def _started(self) -> Layers:
+    def _shapes(self) -> list[tuple[int, ...]]:
         sizes = [self.Z.shape[1] + self.n_groups, *self.hidden, self.targets.n_outputs]
-        layers: Layers = []
-        for inside, outside in pairwise(sizes):
-            spread = np.sqrt(2.0 / max(inside, 1))
-            layers.append((self.random.standard_normal((inside, outside)) * spread).astype(np.float32))
-            layers.append(np.zeros(outside, dtype=np.float32))
-        return layers
+        return [shape for inside, outside in pairwise(sizes) for shape in ((inside, outside), (outside,))]
+
+    def _layers(self, vector: Floats) -> Layers:
+        """Views of one vector, a part of each layer after the other."""
+        shapes = self._shapes()
+        ends = np.cumsum([math.prod(shape) for shape in shapes])
+        return [part.reshape(shape) for part, shape in zip(np.split(vector, ends[:-1]), shapes, strict=True)]
+
+    def _started(self) -> Floats:
+        """(d,) random weights, and biases of zero."""
+        parts = [
+            self.random.standard_normal(shape).ravel() * np.sqrt(2.0 / max(shape[0], 1))
+            if len(shape) == 2
+            else np.zeros(shape)
+            for shape in self._shapes()
+        ]
+        return np.concatenate(parts, dtype=np.float32)
 
     def _masked(self, rows: NDArray[np.intp]) -> Floats:
         """(n, m + G) inputs of rows, each with some groups hidden, and which are not: as many as some budget buys."""
         random, n = self.random, rows.size
-        money = self.prices.sum() * random.uniform(size=(n, 1)) ** _THRIFT
-        rank = random.exponential(size=(n, self.n_groups)) * self.prices**_CHEAP_FIRST
-        order = np.argsort(rank, axis=1)
+        money = self.everything * random.random((n, 1)) ** _THRIFT
+        order = (random.standard_exponential((n, self.n_groups)) * self.late).argsort(axis=1)
         mask = np.empty((n, self.n_groups), dtype=bool)
-        np.put_along_axis(mask, order, np.cumsum(self.prices[order], axis=1) <= money, axis=1)
-        anyhow = random.uniform(size=(n, self.n_groups)) < random.uniform(size=(n, 1))
-        mask = np.where(random.uniform(size=(n, 1)) < _ANYHOW, anyhow, mask)
+        mask[np.arange(n)[:, None], order] = self.prices[order].cumsum(axis=1) <= money
+        anyhow = random.random((n, self.n_groups)) < random.random((n, 1))
+        mask = np.where(random.random((n, 1)) < _ANYHOW, anyhow, mask)
         if self.closure is not None:
             mask = mask @ self.closure
         if self.visited is not None:
             known = self.visited[random.integers(len(self.visited), size=n)]
-            mask = np.where(random.uniform(size=(n, 1)) < 0.5, known, mask)
+            mask = np.where(random.random((n, 1)) < 0.5, known, mask)
         return np.concatenate([self.Z[rows] * mask[:, self.group], mask], axis=1, dtype=np.float32)
 
-    def _gradients(self, layers: Layers, rows: NDArray[np.intp]) -> Layers:
+    def _differentiate(self, layers: Layers, rows: NDArray[np.intp], slopes: Layers) -> None:
+        """Write the derivatives of the mean loss of rows in all layers to ``slopes``."""
         w1, b1, w2, b2, w3, b3 = layers
         inputs = self._masked(rows)
         one = np.maximum(inputs @ w1 + b1, 0.0)
@@ -209,11 +224,9 @@ class _NetworkTraining:
         pull = self._pull(two @ w3 + b3, rows)
         on_two = (pull @ w3.T) * (two > 0)
         on_one = (on_two @ w2.T) * (one > 0)
-        return [
-            *(inputs.T @ on_one, on_one.sum(axis=0)),
-            *(one.T @ on_two, on_two.sum(axis=0)),
-            *(two.T @ pull, pull.sum(axis=0)),
-        ]
+        for k, (below, above) in enumerate([(inputs, on_one), (one, on_two), (two, pull)]):
+            np.matmul(below.T, above, out=slopes[2 * k])
+            np.add.reduce(above, axis=0, out=slopes[2 * k + 1])
 
     def _pull(self, scores: Floats, rows: NDArray[np.intp]) -> Floats:
         """(n, K) derivative of the mean loss in the scores: logarithmic of classes, half the square of numbers."""
