@@ -15,6 +15,8 @@ from anytime.growth.architecture import STEM, TABLE_OPS, GrownLayer, Shortcut  #
 from anytime.growth.candidates import add_candidates, remove_candidates, sf, sg  # noqa: E402
 from anytime.growth.cells import build  # noqa: E402
 from anytime.growth.skeletons import image_seed, table_seed  # noqa: E402
+from anytime.networks.recipe import TrainingRecipe  # noqa: E402
+from anytime.networks.stepping import make_optimizer  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -301,3 +303,21 @@ def test_candidates_are_the_whole_grid_and_leave_without_a_trace():
 def test_an_unknown_mode_is_refused():
     with pytest.raises(ValueError, match="mode must be one of isolated, joint, gated"):
         add_candidates(parents()[1][0], mode="loud")
+
+
+def test_parameters_that_join_later_take_part_in_a_fused_step():
+    """Ops that take turns have no gradient in the first steps; on a GPU all parameters move in one fused step."""
+    first, later = (torch.nn.Parameter(torch.ones(2, 2)) for _ in range(2))
+    optimizer = make_optimizer(TrainingRecipe(learning_rate=0.1), [first, later], torch.device("cuda"))
+    assert optimizer.defaults["fused"]  # torch has a fused step for CPUs too
+    first.grad = torch.ones(2, 2)
+    optimizer.step()
+    later.grad = torch.ones(2, 2)
+    optimizer.step()
+    alone = torch.nn.Parameter(torch.ones(2, 2))
+    alone.grad = torch.ones(2, 2)
+    plain = torch.optim.SGD([alone], lr=0.1, momentum=0.9, nesterov=True, weight_decay=5e-4)
+    plain.step()
+    torch.testing.assert_close(later, alone)
+    plain.step()
+    torch.testing.assert_close(first, alone)

@@ -256,7 +256,10 @@ def make_optimizer(
     groups = [group for group in groups if group["params"]]
     fused = device.type == "cuda"
     if recipe.optimizer == "sgd":
-        return torch.optim.SGD(
+        optimizer = torch.optim.SGD(
             groups, lr=recipe.learning_rate, momentum=recipe.momentum, nesterov=True, fused=fused
         )
+        for p in parameters:  # the fused step cannot mix parameters that have moved with those that have not
+            optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
+        return optimizer
     return torch.optim.AdamW(groups, lr=recipe.learning_rate, fused=fused)
