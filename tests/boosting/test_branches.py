@@ -147,3 +147,31 @@ def test_budgets_of_nothing_and_more_than_everything_are_planned_without_harm():
             costs=costs, budgets=named, n_estimators=10, max_stages=1, random_state=0
         ).fit(X, y)
         assert model.cost(X, budget=3.0).max() <= 3.0
+
+
+def test_what_trees_cost_is_kept_back_from_a_known_budget():
+    sets, values, order = golden()
+    chain, budget = [frozenset([A]), frozenset([A, C]), frozenset([A, B, C])], [ticks(sets, 6)]
+
+    def evaluation(groups):
+        return ticks(sets, 1) if groups else 0
+
+    free = branch_sets(sets, order, chain[::2], additive(values), values, budget)
+    priced = branch_sets(sets, order, chain, additive(values), values, budget, evaluation)
+    assert free == [frozenset([A, C])]  # 1 + 5, which evaluating it would take beyond 6
+    assert priced == [frozenset([A, B])]
+
+
+def test_a_branch_for_a_named_budget_costs_no_more_than_that_with_its_trees():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(600, 6))
+    y = X @ [1.0, 1.5, 2.0, 1.2, 0.8, 0.5] + 0.1 * random.normal(size=600)
+    prices, budget = [1.0, 1.2, 2.1, 1.4, 1.1, 0.7], 4.5
+    settings = {"costs": prices, "n_estimators": 30, "evaluation_cost": 0.03, "random_state": 0}
+    model = at.SpeedBoostRegressor(budgets=[budget], **settings).fit(X, y)
+    known = [branch.stage_costs[-1] for branch in model.plan_.branches]
+    assert known
+    assert max(known) <= budget
+    assert float(model.cost(X[:1], budget=budget)[0]) > 0.8 * budget
+
+

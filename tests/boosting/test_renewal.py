@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import anytime as at
+from anytime.auto.kinds import Boosted
 from anytime.boosting import probes, renewal
 from anytime.boosting.learners import TrainingRows
 from anytime.boosting.objective import MeanLoss
-from anytime.boosting.renewal import Renewed
+from anytime.boosting.renewal import Renewal, Renewed
 from anytime.boosting.rounds import GradientRounds
 from anytime.boosting.speedboost import _without_harm
 from anytime.losses import training_loss
@@ -192,3 +193,66 @@ def test_each_round_learns_from_a_share_of_the_rows():
     )
     assert set(drawn._drawn_rows()) < set(range(300))
     assert 100 < len(drawn._drawn_rows()) < 200
+
+
+def clouds(n_classes, n_rows, seed=0):
+    centres = 2.0 * np.random.default_rng(0).normal(size=(n_classes, 6))
+    y = np.arange(n_rows) % n_classes
+    return centres[y] + np.random.default_rng([1, seed]).normal(size=(n_rows, 6)), y
+
+
+def test_few_estimators_are_few_trees_per_class_and_not_in_all():
+    """With 3 trees for 8 classes, everything was worse than boosting as usual with 3 rounds."""
+    X, y = clouds(8, 480)
+    model = at.SpeedBoostClassifier(n_estimators=3, learning_rate=0.5, max_stages=2, random_state=0).fit(X, y)
+    trees = model.plan_.blocks[-1].forest
+    assert 3 < trees.n_trees <= 3 * 8
+    usual = at.GradientBoostingClassifier(n_estimators=3, learning_rate=0.5, l2_regularization=1.0).fit(X, y)
+    X_new, y_new = clouds(8, 4_800, seed=1)
+    assert model.score(X_new, y_new) > usual.score(X_new, y_new) - 0.01
+
+
+def test_the_rows_of_a_round_do_not_tell_its_mixture_of_outputs():
+    X, y = clouds(2, 40)
+    table = TrainingRows(X)
+    objective = MeanLoss(training_loss("multinomial"), y)
+    seen = []
+
+    class Watching(TreeGrower):
+        def grow_newton(self, data, gradient, hessian, *, rows, **others):
+            seen.append((gradient, rows))
+            return super().grow_newton(data, gradient, hessian, rows=rows, **others)
+
+    for seed in range(200):
+        rounds = GradientRounds(
+            table.binned, objective, Watching(), np.zeros(2), shared=True, row_share=0.5, seed=seed
+        )
+        rounds.round()
+    first_is_larger = [gradient[0, 0] < gradient[1, 0] for gradient, _ in seen]
+    agreeing = [
+        np.mean([(place in rows) == sign for (_, rows), sign in zip(seen, first_is_larger, strict=True)])
+        for place in range(4)
+    ]
+    assert np.abs(np.array(agreeing) - 0.5).max() < 0.15
+
+
+def test_auto_tries_trees_with_as_many_rounds_as_held_out_rows_were_asked_about():
+    """Also where rounds end by n_estimators."""
+    X, y = friedman(600)
+    asked = []
+    with pytest.MonkeyPatch.context() as patch:
+        judged = Renewal._judged
+
+        def noted(self, booster, groups, until, start):
+            found = judged(self, booster, groups, until, start)
+            asked.append((groups, found[1]))
+            return found
+
+        patch.setattr(Renewal, "_judged", noted)
+        model = at.SpeedBoostRegressor(n_estimators=10, max_stages=1, random_state=0).fit(X, y)
+    (block,) = model.plan_.blocks
+    assert block.forest.n_trees == 10  # it would like more
+    training = model._training(X, y, None, None)
+    assert Boosted(training, model._booster, block).booster.n_estimators == asked[-1][1]
+
+

@@ -163,6 +163,7 @@ def branch_sets(
     losses: Callable[[Groups], Array],  # (P,) held-out losses of a set, NaN where unknown
     promise: Array,
     planned: Sequence[int],  # budgets, in ticks, increasing
+    evaluation: Callable[[Groups], int] = lambda groups: 0,  # ticks that evaluating the model of a set costs
 ) -> list[Groups]:
     """Sets beside the chain that answer some known budget better, increasing in price and in quality."""
     taken: list[Groups] = []
@@ -170,14 +171,18 @@ def branch_sets(
     def mean(groups: Groups) -> float:
         return float(losses(groups).mean())
 
+    evaluated = np.cumsum([evaluation(groups) for groups in chain])  # who goes along the chain pays for all on the way
+    along = [(groups, sets.price(groups) + int(paid)) for groups, paid in zip(chain, evaluated, strict=True)]
     for budget in planned:
-        affordable = [groups for groups in chain if sets.price(groups) <= budget]
+        affordable = [groups for groups, cost in along if cost <= budget]
         answering = max(affordable, key=sets.price, default=frozenset[int]())
         if np.isnan(mean(answering)):
             return taken
-        found = sets_within(sets, budget, order, lambda groups: -mean(groups), promise)
+        for_groups = budget - evaluation(answering)
+        found = sets_within(sets, for_groups, order, lambda groups: -mean(groups), promise)
+        found = [groups for groups in found if sets.price(groups) + evaluation(groups) <= budget]
         least = min(mean(groups) for groups in (frozenset[int](), *affordable, *taken))
-        if not found or found[0] in chain or found[0] in taken or not mean(found[0]) < least:
+        if not found or found[0] in affordable or found[0] in taken or not mean(found[0]) < least:
             continue
         unspent = 1 - sets.price(answering) / budget
         if chosen([losses(groups) for groups in found], losses(answering), unspent):

@@ -11,8 +11,9 @@ quick models.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,9 @@ _ANCHORS = 4  # models that are judged on held-out rows; the others are foretold
 _BRANCHES = 24  # the most known budgets that are planned for
 _SAMPLED = 0.5  # of the columns, for each tree, where held-out rows like that
 _BAGGED = 0.8  # of the rows, for each round
-MORE_ROUNDS = 1.4  # times as many as held-out rows like: models that stay have more rows to learn from
+# Times as many as held-out rows like: models that stay have more rows to learn from. Where rounds end by ``n_estimators``, held-out
+# rows are asked about as many fewer
+MORE_ROUNDS = 1.4
 _TOLERANCE, _WORTH = 0.002, 0.005  # shares of the held-out loss that further rounds, and stages, have to gain
 _GAP = 1.04  # stages whose costs are closer than this factor are as good as one
 _STRETCH, _HARM = (
@@ -60,7 +63,7 @@ class Booster:
 
     grower: TreeGrower
     learning_rate: float
-    n_estimators: int
+    n_estimators: int  # the most rounds
     n_iter_no_change: int
     shared: bool = False  # one tree for all outputs
     column_share: float = 1.0  # of the columns that each tree may use
@@ -104,6 +107,8 @@ class Renewal:
         Models to go on from: they are kept, and boosted further where they have fewer rounds than ``booster`` allows.
     planned : (b,) or None, default=None
         Known budgets to look for sets for; None: some, spaced evenly on the logarithm.
+    evaluation_cost : float, default=0
+        Of one tree, which leaves that much less of a known budget for groups.
 
     Attributes
     ----------
@@ -119,10 +124,14 @@ class Renewal:
         booster: Booster,
         known: Sequence[Renewed] = (),
         planned: Array | None = None,
+        evaluation_cost: float = 0.0,
     ) -> None:
         self.training, self.known, self.planned = training, list(known), planned
+        self.evaluation_cost = evaluation_cost
         n_outputs = training.base.size
-        self.booster = replace(booster, shared=n_outputs > 1, row_share=_BAGGED)
+        # Rounds are counted in trees per output, whether trees are shared or not: who asks for few gets the same strength
+        n_rounds = booster.n_estimators * n_outputs
+        self.booster = replace(booster, shared=n_outputs > 1, n_estimators=n_rounds, row_share=_BAGGED)
         self.sets = GroupSets(training.costs)
         n_folds = next((folds for rows, folds in _FOLDS if len(training.table) < rows), 0)
         self.splits = [(training.train, training.held)]
@@ -140,6 +149,7 @@ class Renewal:
         self._whole_gains = np.zeros(training.costs.n_groups)
         self._promise = np.zeros(training.costs.n_groups)
         self._branch_sets: list[Groups] | None = None  # None: no search was made
+        self._find_branch_sets: Callable[[], list[Groups]] | None = None
         self._whole: tuple[Array, int, bool] | None = None  # how the model of everything was judged
 
     def _constant(self) -> Array:
@@ -217,10 +227,28 @@ class Renewal:
         new = [groups for groups in prefixes if groups not in known]
         taken = [new[at] for at in _halving(len(new))][: max_stages - len(known)]
         chain = sorted({*known, *taken}, key=len)
-        self._branch_sets = branch_sets(
-            self.sets, order, chain, self.probes.parts, self._promise, self._budgets(order, max_stages)
-        )
+        self._find_branch_sets = partial(self._searched, order, chain, max_stages)
+        if not self._foretells_trees:
+            self._branch_sets = self._find_branch_sets()
         return chain
+
+    @property
+    def _foretells_trees(self) -> bool:
+        """Whether what trees cost decides which sets answer a budget: how many there are is foretold by models of the chain."""
+        return self.planned is not None and self.evaluation_cost > 0
+
+    def _searched(self, order: Sequence[int], chain: Sequence[Groups], max_stages: int) -> list[Groups]:
+        """Sets for known budgets."""
+
+        def evaluation(groups: Groups) -> int:
+            n_trees = MORE_ROUNDS * self.foretelling.rounds(self.probes(groups)) if groups else 0.0
+            return self.training.costs.costs.ticks(self.evaluation_cost * round(n_trees))
+
+        planned = self._budgets(order, max_stages)
+        losses, priced = self.probes.parts, self._foretells_trees and len(self.foretelling) > 0
+        return branch_sets(
+            self.sets, order, chain, losses, self._promise, planned, *([evaluation] if priced else [])
+        )
 
     def _budgets(self, order: Sequence[int], max_stages: int) -> list[int]:
         """Ticks to plan for: those that were asked for, or some, fewer where rows are too few to tell many sets apart."""
@@ -238,6 +266,8 @@ class Renewal:
     def branches(self) -> Iterator[Renewed]:
         """Models of the sets that answer known budgets better than the chain, until time is up."""
         clock = self.training.clock
+        if self._branch_sets is None and self._find_branch_sets is not None:
+            self._branch_sets = self._find_branch_sets()
         for groups in self._branch_sets or []:
             if clock.over:
                 self.cut_short = True
@@ -311,9 +341,8 @@ class Renewal:
         start = None
         if earlier is not None:
             shared = earlier.trees.value.shape[1] > 1
-            booster = replace(
-                booster, n_estimators=booster.n_estimators - earlier.n_estimators, shared=shared
-            )
+            most = booster.n_estimators if shared else booster.n_estimators // self.training.base.size
+            booster = replace(booster, n_estimators=most - earlier.n_estimators, shared=shared)
             if booster.n_estimators <= 0:
                 return earlier
             start = TreeBlock(earlier.trees).outputs(0, np.ascontiguousarray(self.training.table.X))
@@ -321,7 +350,7 @@ class Renewal:
         foretold = earlier is None and len(self.foretelling) >= _ANCHORS and np.isfinite(self.probes(groups))
         if foretold:
             until = clock.seconds  # whole, or not at all: with fewer rounds it is not what was foretold
-            n_rounds = min(self.foretelling.rounds(self.probes(groups)), booster.n_estimators)
+            n_rounds = self.foretelling.rounds(self.probes(groups))
         elif groups == self.sets.everything and earlier is None and self._whole is not None:
             losses, n_rounds, cut_short = self._whole
         else:
@@ -398,8 +427,8 @@ class Renewal:
         for rows, judge in self.splits:
             end = clock.elapsed + (until - clock.elapsed) / (len(self.splits) - len(runs))
             run = self._boosted(booster, groups, rows, judge, start)
-            n_rounds = booster.n_estimators if self.sets.columns(groups).any() else 0
-            run.run(n_rounds, booster.n_iter_no_change, clock.ends(end))
+            n_rounds = max(round(booster.n_estimators / MORE_ROUNDS), 1)
+            run.run(n_rounds if self.sets.columns(groups).any() else 0, booster.n_iter_no_change, clock.ends(end))
             runs.append(run)
             if clock.elapsed >= until:
                 break

@@ -87,7 +87,8 @@ class GradientRounds:
 
     @cached_property
     def _row_random(self) -> np.random.RandomState:
-        return np.random.RandomState(self._seed)
+        """Of rows: a stream of its own, or the rows of a round would say which mixture it has."""
+        return np.random.RandomState([self._seed, 1])
 
     @property
     def n_outputs(self) -> int:

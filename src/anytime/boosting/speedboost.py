@@ -67,7 +67,7 @@ class _SpeedBoost(BoostedModel):
         )
         booster = Booster(grower, self.learning_rate, self.n_estimators, self.n_iter_no_change)
         known = self._known_models(training) if training.earlier is not None else []
-        renewal = Renewal(training, booster, known, checked_budgets(self.budgets))
+        renewal = Renewal(training, booster, known, checked_budgets(self.budgets), self.evaluation_cost)
         found: dict[frozenset[int], Renewed] = {}
         beside: list[Renewed] = []
         interrupted = False
@@ -210,8 +210,8 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
     loss : {"auto", "logistic", "multinomial", "exponential", "multiclass_exponential", ...} or Loss, default="auto"
         "auto": logistic for two classes, multinomial for more.
     n_estimators : int, default=300
-        Number of trees or learners in the ensemble. The most rounds of each model (one tree per class and round); validation
-        rows say how many there are.
+        Number of trees or learners in the ensemble. The most that each model has per class; validation rows say how many there
+        are. Trees of several classes are shared by all of them.
     min_samples_leaf : int, default=20
         The fewest training rows in a leaf. In small tables a twentieth of the rows, where that is less.
     max_stages : int, default=24
