@@ -16,6 +16,11 @@ State = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # JSON-able description,
 # what stages leave for later ones: arrays, or what is indexed by rows as arrays are
 Memory = dict[str, Any]
 
+_CAUTIOUS_ROW, _CAUTIOUS_PRODUCT = (
+    1e-6,
+    5e-9,
+)  # seconds of linear stages: several times what cores of today take
+
 __all__ = ["Block", "DetachedModelError", "FunctionBlock", "LinearBlock", "Memory", "State"]
 
 
@@ -157,7 +162,10 @@ class Block(ABC):
         return stage, outputs
 
     def seconds(self, stage: int, n_rows: int) -> float:
-        """Seconds that ``stage`` takes for so many rows, where they are known: a run that has less left does not begin it."""
+        """Seconds that ``stage`` will hardly exceed for so many rows; 0: nothing is known of it.
+
+        A run that has less left does not begin it. Where stages replace each other, one that has enough goes straight to it.
+        """
         return 0.0
 
     def rows_in_time(self, stage: int, n_rows: int, seconds: float) -> int:
@@ -247,6 +255,9 @@ class LinearBlock(Block):
         m = len(table)
         centres = None if self.centres is None else self.centres[:m]
         return linear_outputs(X, self._columns[:m], centres, table, self.intercepts[stage])
+
+    def seconds(self, stage: int, n_rows: int) -> float:
+        return n_rows * (_CAUTIOUS_ROW + _CAUTIOUS_PRODUCT * self.coefficients[stage].size)
 
     def head(self, n_stages: int) -> LinearBlock:
         if n_stages == self.n_stages:

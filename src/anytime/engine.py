@@ -24,6 +24,11 @@ from anytime.ragged import Ragged, zeros_for
 # what a run knows of each row, besides what its blocks do
 _PER_ROW = ("done", "finished", "_applied", "_rebased", "_sum", "unasked", "_jumped_from")
 _SLICE = 1e-3  # seconds of work of a stage in Python between two looks at the clock or the stop flag
+_PATIENCE = 0.02  # share of the time that is left which a slice may take, where no stop flag is listened to
+_SURE, _CAUTION = (
+    4,
+    2,
+)  # times as long as expected, and as just measured: a stage that has so much time is safe
 _TELLING = 1e-4  # seconds from the last stage to the answer: scores are written down, read and decided on
 
 
@@ -103,7 +108,9 @@ class Run:
         self.unasked = np.zeros(n, dtype=bool)
         self._memory: dict[int, Memory] = {}  # what the blocks that remember know of each row
         self._jumped_from = np.full(n, -1, dtype=np.int32)  # where rows were before they jumped over stages
-        self._chunk: dict[int, int] = {}  # rows of each block that take about a slice
+        self._pace: dict[
+            int, tuple[float, int]
+        ] = {}  # seconds per row that each block just took, for so many rows
         self.updates = np.zeros(plan.n_stages, dtype=np.int64)  # (S,): rows that each stage has worked on
 
     # ------------------------------------------------------------------ a run within a run
@@ -158,6 +165,8 @@ class Run:
         if (limit > self.done).any() and interrupted(deadline, stop):
             self.partial = limit > self.done
             return False
+        if deadline < np.inf and self._may_leave_out_stages(limit, stop):
+            return self._run_in_time(int(limit[0]), cap, deadline)
         self.bound(cap, self.absent)
         self.ask_again(limit, cap)
         for b, first in enumerate(self.plan.block_start[:-1]):
@@ -196,6 +205,42 @@ class Run:
         started = ahead & (self._jumped_from < 0)
         self._jumped_from[started] = self.done[started]
         self.done[ahead] = to[ahead]
+
+    def _may_leave_out_stages(self, limit: NDArray[np.int32], stop: Stop | None) -> bool:
+        """Whether a run that knows its end may choose among the stages ahead: nobody pays, and all rows stand together."""
+        return (
+            self.ledger is None
+            and stop is None
+            and self.plan.stages_stand_alone
+            and limit.size > 0
+            and bool((limit == limit[0]).all() and (self.done == self.done[0]).all())
+        )
+
+    def _run_in_time(self, goal: int, cap: NDArray[np.int64], deadline: float) -> bool:
+        """Straight to the last stage that surely ends in time, and on from there; the first before it, unless time is plenty.
+
+        Stages replace each other, so that those on the way would be lost work. How long they take is expected at first, and
+        measured by each that is done.
+        """
+        plan, n, slower = self.plan, len(self.X), 1.0
+        while (done := int(self.done[0])) < goal:
+            left = deadline - _TELLING - time.monotonic()
+            s = plan.last_in_time(done, goal, n, left / slower)
+            if done == 0 and plan.seconds(s, n) * _SURE > left:
+                s = 0
+            self._jump(np.full(n, s, dtype=np.int32))
+            began = time.monotonic()
+            if not self._run_staged(
+                plan.locate(s)[0], np.full(n, s + 1, dtype=np.int32), cap, deadline, None
+            ):
+                waiting = np.flatnonzero(self._jumped_from >= 0)
+                self.done[waiting] = self._jumped_from[waiting]
+                self._jumped_from[waiting] = -1
+                self.partial = self.done < goal
+                return False
+            if expected := plan.seconds(s, n):
+                slower = _CAUTION * (time.monotonic() - began) / expected
+        return True
 
     def is_native(self, b: int) -> bool:
         """Whether block ``b`` is a forest, without rules but filters on margins, to be run in one native call."""
@@ -302,25 +347,37 @@ class Run:
             return self._run_together(b, begin, end, deadline, stop)
         for s in range(begin, end):
             rows = np.flatnonzero((self.done == s) & (limit > s))
-            together = block.batch_rows
-            if hurried and self._history is None and rows.size > (together or 1):
+            size = self._rows_in_slice(b, s - first, deadline, stop) if hurried else rows.size
+            if hurried and self._history is None and rows.size > size:
                 # the least certain rows first: they gain most
                 margin = self._margins(rows)
                 rows = rows[np.argsort(margin, kind="stable")]
             at = 0
             while at < rows.size:
-                size = rows.size
                 if hurried:
-                    size = min(together or self._chunk.get(b, 1), rows.size - at)
+                    size = min(self._rows_in_slice(b, s - first, deadline, stop), rows.size - at)
                     size = block.rows_in_time(s - first, size, deadline - time.monotonic())
                     if not size or interrupted(deadline, stop):
                         return False
                 began = time.perf_counter()
                 self.do_stage(s, rows[at : at + size], limit, cap)
-                pace = max((time.perf_counter() - began) / size, 1e-9)
-                self._chunk[b] = max(1, min(int(_SLICE / pace), 2 * size))
+                self._pace[b] = max((time.perf_counter() - began) / max(size, 1), 1e-9), size
                 at += size
         return True
+
+    def _rows_in_slice(self, b: int, within: int, deadline: float, stop: Stop | None) -> int:
+        """Rows that a block takes together, or that take about a slice of time, by what is known of it or was just measured."""
+        block = self.plan.blocks[b]
+        if block.batch_rows is not None:
+            return block.batch_rows
+        seconds = _SLICE
+        if stop is None:
+            seconds = max(seconds, _PATIENCE * (deadline - time.monotonic()))
+        if b not in self._pace:
+            expected = block.seconds(within, 1)
+            return max(1, int(seconds / expected)) if expected else 1
+        pace, size = self._pace[b]
+        return max(1, min(int(seconds / pace), 2 * size))
 
     def _goes_together(
         self, b: int, begin: int, end: int, limit: NDArray[np.int32], cap: NDArray[np.int64]

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.blocks import Block
 from anytime.engine import combined
 from anytime.losses import LINKS
 from anytime.plan import Plan
@@ -34,7 +33,8 @@ class OneRow:
         self.unit = 1.0 if self.forest is None else self.forest.unit
         self.refits = plan.always_replaces
         # stages that go on from earlier ones take their time: with a deadline they are looked at one by one
-        self.goes_on = any(type(block).remember is not Block.remember for block in plan.blocks)
+        self.goes_on = self.refits and not plan.stages_stand_alone
+        self.seconds = [plan.seconds(s, 1) for s in range(plan.n_stages)] if self.refits else []
         self.ticks = plan.costs.costs.budget_ticks
         self.costs: list[int] = [0, *plan.stage_ticks.tolist()]
         self.mean_costs: list[int] = plan.mean_ticks.tolist()
@@ -104,9 +104,14 @@ class OneRow:
         return int(done[0])
 
     def _last_of(self, plan: Plan, x: NDArray[np.float64], until: int, due: float) -> Any:
-        """Scores after ``until`` stages, each of which replaces the answer; the base where there is no time."""
-        if not until or time.monotonic() >= due:
+        """Scores after ``until`` stages, each of which replaces the answer; the base where there is no time.
+
+        Before a deadline, the last of them that surely ends in time: it alone is computed.
+        """
+        if not until or (left := due - time.monotonic()) <= 0:
             return self.base
+        if due < np.inf and self.seconds[until - 1] > left:
+            until = plan.last_in_time(0, until, 1, left) + 1
         b, within = plan.locate(until - 1)
         block = plan.blocks[b]
         if block.forest is None:

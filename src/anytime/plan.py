@@ -197,6 +197,21 @@ class Plan:
         return all(block.forest is None or block.n_stages == 1 for block in self.blocks)
 
     @cached_property
+    def stages_stand_alone(self) -> bool:
+        """Whether every stage gives its answer without the work of those before it, so that any of them can be left out."""
+        return self.always_replaces and all(type(block).remember is Block.remember for block in self.blocks)
+
+    def seconds(self, stage: int, n_rows: int) -> float:
+        """Seconds that a stage will hardly exceed for so many rows; 0 where nothing is known of it."""
+        b, within = self.locate(stage)
+        return self.blocks[b].seconds(within, n_rows)
+
+    def last_in_time(self, first: int, end: int, n_rows: int, seconds: float) -> int:
+        """The last of the stages from ``first`` to ``end`` that surely takes no longer; ``first`` where none is known to."""
+        known = (s for s in range(end - 1, first, -1) if 0.0 < self.seconds(s, n_rows) <= seconds)
+        return next(known, first)
+
+    @cached_property
     def bounded_blocks(self) -> list[int]:
         """Blocks whose stages depend on what rows may spend."""
         return [b for b, block in enumerate(self.blocks) if type(block).bound is not Block.bound]

@@ -173,5 +173,3 @@ def test_a_branch_for_a_named_budget_costs_no_more_than_that_with_its_trees():
     assert known
     assert max(known) <= budget
     assert float(model.cost(X[:1], budget=budget)[0]) > 0.8 * budget
-
-

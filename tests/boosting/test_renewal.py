@@ -254,5 +254,3 @@ def test_auto_tries_trees_with_as_many_rounds_as_held_out_rows_were_asked_about(
     assert block.forest.n_trees == 10  # it would like more
     training = model._training(X, y, None, None)
     assert Boosted(training, model._booster, block).booster.n_estimators == asked[-1][1]
-
-

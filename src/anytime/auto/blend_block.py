@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from anytime.blocks import Array, Block, State
 
+_CAUTIOUS_LOGARITHM = 1e-7  # seconds
 _SMOOTHED = 1e-3  # added to every probability: a forest that has never seen a class does not rule it out
 
 
@@ -40,6 +41,9 @@ class LogProbabilityBlock(Block):
     def outputs(self, stage: int, X: Array) -> Array:
         logs = np.log(np.clip(self.inner.outputs(0, X), 0.0, 1.0) + _SMOOTHED)
         return logs[:, 1:] - logs[:, :1] if self.width == 1 else logs
+
+    def seconds(self, stage: int, n_rows: int) -> float:
+        return self.inner.seconds(0, n_rows) + n_rows * self.inner.width * _CAUTIOUS_LOGARITHM
 
     def head(self, n_stages: int) -> LogProbabilityBlock:
         return self
@@ -77,6 +81,10 @@ class BlendBlock(Block):
         for part, share in zip(self.parts, self.shares.tolist(), strict=True):
             total += share * part.outputs(0, X)
         return total
+
+    def seconds(self, stage: int, n_rows: int) -> float:
+        parts = [part.seconds(0, n_rows) for part in self.parts]
+        return sum(parts) if all(parts) else 0.0
 
     def head(self, n_stages: int) -> BlendBlock:
         return self

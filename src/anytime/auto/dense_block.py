@@ -16,6 +16,9 @@ from anytime.blocks import Array, Block, State
 __all__ = ["DenseBlock", "Inputs"]
 
 
+_CAUTIOUS_INPUT, _CAUTIOUS_PRODUCT = 2e-7, 5e-9  # seconds per row
+
+
 class DenseBlock(Block):
     """One stage: layers over inputs, with ReLU between them.
 
@@ -54,6 +57,10 @@ class DenseBlock(Block):
         for depth, (weights, bias) in enumerate(self.layers):
             z = row_products(z if not depth else np.maximum(z, 0.0), weights) + bias
         return z
+
+    def seconds(self, stage: int, n_rows: int) -> float:
+        n_products = sum(weights.size for weights, _ in self.layers)
+        return n_rows * (_CAUTIOUS_INPUT * self.inputs.size + _CAUTIOUS_PRODUCT * n_products)
 
     def head(self, n_stages: int) -> DenseBlock:
         return self

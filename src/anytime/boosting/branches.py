@@ -171,7 +171,9 @@ def branch_sets(
     def mean(groups: Groups) -> float:
         return float(losses(groups).mean())
 
-    evaluated = np.cumsum([evaluation(groups) for groups in chain])  # who goes along the chain pays for all on the way
+    evaluated = np.cumsum(
+        [evaluation(groups) for groups in chain]
+    )  # who goes along the chain pays for all on the way
     along = [(groups, sets.price(groups) + int(paid)) for groups, paid in zip(chain, evaluated, strict=True)]
     for budget in planned:
         affordable = [groups for groups, cost in along if cost <= budget]

@@ -428,7 +428,9 @@ class Renewal:
             end = clock.elapsed + (until - clock.elapsed) / (len(self.splits) - len(runs))
             run = self._boosted(booster, groups, rows, judge, start)
             n_rounds = max(round(booster.n_estimators / MORE_ROUNDS), 1)
-            run.run(n_rounds if self.sets.columns(groups).any() else 0, booster.n_iter_no_change, clock.ends(end))
+            run.run(
+                n_rounds if self.sets.columns(groups).any() else 0, booster.n_iter_no_change, clock.ends(end)
+            )
             runs.append(run)
             if clock.elapsed >= until:
                 break
