@@ -41,8 +41,8 @@ _ANCHORS = 4  # models that are judged on held-out rows; the others are foretold
 _BRANCHES = 24  # the most known budgets that are planned for
 _SAMPLED = 0.5  # of the columns, for each tree, where held-out rows like that
 _BAGGED = 0.8  # of the rows, for each round
-# Times as many as held-out rows like: models that stay have more rows to learn from. Where rounds end by ``n_estimators``, held-out
-# rows are asked about as many fewer
+# Times as many as held-out rows like: models that stay have more rows to learn from. Held-out rows are asked about so many fewer
+# than ``n_estimators``
 MORE_ROUNDS = 1.4
 _TOLERANCE, _WORTH = 0.002, 0.005  # shares of the held-out loss that further rounds, and stages, have to gain
 _GAP = 1.04  # stages whose costs are closer than this factor are as good as one
