@@ -437,14 +437,9 @@ class BoundCosts:
     def ledger(
         self, n_rows: int, absent: NDArray[np.bool_] | None = None, bought: NDArray[np.bool_] | None = None
     ) -> Ledger:
-        """A ledger for ``n_rows`` examples.
+        """A ledger for ``n_rows`` examples that lack some groups (``absent``, (G,)) and have ``bought`` others (G,).
 
-        Parameters
-        ----------
-        absent : (G,) bool, default=None
-            Groups that they lack: one that is there needs no other that is not.
-        bought : (G,) bool, default=None
-            Groups that they have paid for, and which need nothing more. None: nothing is paid.
+        A group that is there needs no other that is absent, and one that was bought needs nothing more.
         """
         if absent is None and bought is None:
             return Ledger(self.table, n_rows)

@@ -66,12 +66,7 @@ def read_discount_table(
 def prices_with_steps(
     tests: Sequence[DiscountedPrice], steps: Mapping[str, str] | None = None
 ) -> tuple[dict[str, float], dict[str, list[str]]]:
-    """Prices, and what each test requires, with a step for each group of tests.
-
-    Parameters
-    ----------
-    steps : mapping from str to str, default=None
-        From each group to the name of its step; "step A" for group "A" when not given.
+    """Prices, and what each test requires, with a step for each group of tests: "step A" for "A", or as ``steps`` names it.
 
     Examples
     --------

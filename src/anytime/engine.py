@@ -42,16 +42,8 @@ class Stop(Protocol):
 def combined(total: Any, count: Any, base: Any, mean: bool) -> Any:
     """Scores that follow from the sum of what stages have added: the one place where stages are combined.
 
-    Parameters
-    ----------
-    total : (n, K), or the score or scores of one row
-        The sum of the stages since the last that replaced the answer.
-    count : (n, 1) int, or int
-        How many stages these are, for each row or for all.
-    base : (K,), (n, K) or float
-        The scores to which they add: zero where a stage has replaced the answer.
-    mean : bool
-        Whether the answer is the mean of the stages, or their sum.
+    ``total`` is the sum of the ``count`` stages since the last that replaced the answer, of (n, K) rows or of one, and ``base`` the
+    scores to which they add: zero where a stage has replaced the answer.
     """
     if not mean:
         return base + total

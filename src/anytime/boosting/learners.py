@@ -27,14 +27,7 @@ Part = TreeArrays | Block
 
 
 class TrainingRows:
-    """Training rows, and their bins once a tree learner asks for them.
-
-    Parameters
-    ----------
-    X : (n, d) float64
-    categorical : sequence of int, default=()
-        Columns whose values are categories.
-    """
+    """Training rows, and their bins once a tree learner asks for them; values of ``categorical`` columns are categories."""
 
     def __init__(
         self, X: Array, *, categorical: Sequence[int] = (), max_bins: int = 255, n_threads: int = 1

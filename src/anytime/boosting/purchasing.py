@@ -26,13 +26,7 @@ _CHANGE = 0.1  # share of what is spent that is bought at a time, without lookin
 
 
 class Purchasing:
-    """Finds an order of purchases.
-
-    Attributes
-    ----------
-    cut_short : bool
-        Whether there was no time for all losses; what is left is then ordered by promise alone.
-    """
+    """Finds an order of purchases."""
 
     def __init__(
         self,
@@ -42,6 +36,7 @@ class Purchasing:
         tell: Callable[[list[int], float], None] = lambda bought, loss: None,
     ) -> None:
         self.sets, self.losses, self.promise, self.tell = sets, losses, promise, tell
+        # whether there was no time for all losses: what is left is then ordered by promise alone
         self.cut_short = False
 
     def order(self, goals: Sequence[Groups] = ()) -> list[int]:

@@ -23,13 +23,8 @@ class Reweighting:
     """The weights with the least ``objective(base + sum of weight_j h_j) + weight_regularization / 2 |weights|²``.
 
     A loss of constant curvature is solved from inner products, of which a new predictor adds one row; other losses go on from the
-    weights before, in coordinates in which their curvature there is even. Outputs of all predictors are kept.
-
-    Parameters
-    ----------
-    base : (K,)
-    largest : float, default=inf
-        The largest weight, for losses of varying curvature: some have no least point without.
+    weights before, in coordinates in which their curvature there is even, and have a ``largest`` weight: some have no least point
+    without one. Outputs of all predictors are kept.
     """
 
     def __init__(

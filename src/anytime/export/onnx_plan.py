@@ -20,13 +20,7 @@ from anytime.trees.block import TreeBlock
 
 
 class PlanGraph:
-    """Writes a plan into a graph.
-
-    Parameters
-    ----------
-    X : str
-        (n, d) doubles.
-    """
+    """Writes a plan into a graph, whose value called ``X`` holds (n, d) doubles."""
 
     def __init__(self, graph: Graph, X: str, what: Exported) -> None:
         self.graph, self.X, self.what, self.plan = graph, X, what, what.plan

@@ -178,10 +178,7 @@ def write_archive(out: BinaryIO, manifest: bytes, arrays: Iterable[Packed]) -> N
 class Archive:
     """A file opened for reading; its directory has been checked, its members not yet.
 
-    Parameters
-    ----------
-    max_bytes : int
-        What all members together may unpack to.
+    All members together may unpack to at most ``max_bytes``.
     """
 
     def __init__(self, file: BinaryIO, max_bytes: int) -> None:

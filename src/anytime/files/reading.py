@@ -80,12 +80,7 @@ def _constant(text: str) -> NoReturn:
 class Fields:
     """The fields of one JSON object, each asked for by name and type; ``done`` refuses what nobody asked for.
 
-    Parameters
-    ----------
-    value : Any
-        What was read; must be an object.
-    where : str
-        Its place in the file, for messages.
+    Messages name the place ``where`` it stands in the file.
     """
 
     def __init__(self, value: Any, where: str) -> None:

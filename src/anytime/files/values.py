@@ -29,13 +29,7 @@ _CLOSURE_RATIO = 4
 
 
 class Encoder:
-    """Turns values into JSON, and collects the arrays among them.
-
-    Parameters
-    ----------
-    arrays : dict
-        Gets the arrays, called ``values.0``, ``values.1`` and so on.
-    """
+    """Turns values into JSON, and collects the arrays among them in ``arrays``, as ``values.0``, ``values.1`` and so on."""
 
     def __init__(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._arrays = arrays
@@ -94,17 +88,11 @@ class Encoder:
 
 
 class Decoder:
-    """Turns what ``Encoder`` wrote into values again.
-
-    Parameters
-    ----------
-    allowance : int
-        Bytes that labels padded to a common width may take, all together.
-    """
+    """Turns what ``Encoder`` wrote into values again."""
 
     def __init__(self, arrays: ArrayShelf, allowance: int) -> None:
         self._arrays = arrays
-        self._allowance = allowance
+        self._allowance = allowance  # bytes that labels padded to a common width may take, all together
 
     def decode(self, value: Any, where: str, depth: int = 0) -> Any:
         """Raise ``BadFileError`` for anything that ``Encoder`` would not have written."""

@@ -97,15 +97,9 @@ def choose(
 ) -> tuple[Attempt, list[SettingTrial]]:
     """Try weightings with the first and the middle size, then sizes with the best weighting, then weightings with the best size.
 
-    Parameters
-    ----------
-    attempt : callable
-        ``attempt(setting, seconds, rival)`` grows until the clock shows so many seconds, or the rival, the best so far, is
-        clearly better.
-    clock : Clock
-        Where time is up, or the user interrupts, the best so far is taken; there is at least one.
-    notes : list of str
-        Gets what the user should be warned of.
+    ``attempt(setting, seconds, rival)`` grows until the clock shows so many seconds, or the rival, the best so far, is clearly
+    better. Where time is up, or the user interrupts, the best so far is taken; there is at least one. What the user should be
+    warned of is added to ``notes``.
     """
     begin = list(dict.fromkeys([sizes[0], sizes[len(sizes) // 2]]))
     others = len(sizes) - len(begin)

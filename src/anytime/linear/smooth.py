@@ -55,27 +55,14 @@ class Gram:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """The best linear model on some columns: scores are ``intercept + Z[:, columns] @ weights``.
+    """The best linear model on some columns: scores are ``intercept + Z[:, columns] @ weights``."""
 
-    Attributes
-    ----------
-    columns : (k,) int
-        In the order they were added.
-    intercept : (K,)
-    weights : (k, K)
-    value : float
-        How much less risk it has than the model without columns.
-    scores : (n, K), or None
-    gram : Gram, or None
-        What an objective for data keeps to extend the fit.
-    """
-
-    columns: Columns
-    intercept: Array
-    weights: Array
-    value: float = 0.0
-    scores: Array | None = None
-    gram: Gram | None = None
+    columns: Columns  # (k,): in the order they were added
+    intercept: Array  # (K,)
+    weights: Array  # (k, K)
+    value: float = 0.0  # how much less risk it has than the model without columns
+    scores: Array | None = None  # (n, K)
+    gram: Gram | None = None  # what an objective for data keeps to extend the fit
 
 
 class LinearObjective(Protocol):
@@ -104,40 +91,22 @@ class SmoothObjective:
 
     ``risk = mean loss + l2_regularization / 2 * |W|^2`` in the Frobenius norm, and ``|W| <= bound``; the intercept is free. A
     refit is a search by L-BFGS from the fit it extends, in coordinates in which the second derivative is near the identity.
-
-    Parameters
-    ----------
-    Z : (n, D) float64 or float32
-        With float32 gradients have six or seven digits, which is then the tolerance.
-    y : (n,) or (n, K)
-        Class numbers or targets, as the loss reads them.
-    loss : str or Loss
-    n_outputs : int, default=None
-        Number of scores per row; as many as ``y`` shows when not given.
-    l2_regularization : float, default=0
-    bound : float, default=None
-    fit_intercept : bool, default=True
-        False: scores are 0 before the first column.
-    sample_weight : (n,), default=None
-    tol : float, default=1e-8
-        A refit ends where no entry of the gradient, in those coordinates, is above ``tol`` of the largest at ``W = 0``.
-    max_iter : int, default=1000
-        Iterations per search.
     """
 
     def __init__(
         self,
-        Z: NDArray[Any],
-        y: Target,
+        Z: NDArray[Any],  # (n, D): in float32 gradients have six or seven digits, which is then the tolerance
+        y: Target,  # (n,) or (n, K): class numbers or targets, as the loss reads them
         loss: str | Loss,
         *,
-        n_outputs: int | None = None,
+        n_outputs: int | None = None,  # scores per row; None: as many as ``y`` shows
         l2_regularization: float = 0.0,
         bound: float | None = None,
-        fit_intercept: bool = True,
-        sample_weight: ArrayLike | None = None,
+        fit_intercept: bool = True,  # False: scores are 0 before the first column
+        sample_weight: ArrayLike | None = None,  # (n,)
+        # a refit ends where no entry of the gradient, in those coordinates, is above ``tol`` of the largest at ``W = 0``
         tol: float = 1e-8,
-        max_iter: int = 1000,
+        max_iter: int = 1000,  # iterations per search
     ) -> None:
         n, self.n_columns = Z.shape
         # A column's numbers lie side by side; the last is that of the intercept.
@@ -374,12 +343,9 @@ class SmoothObjective:
 
 
 class _Pursuit:
-    """A ``GainOracle`` over the groups of an objective's columns; remembers the model after every purchase.
+    """A ``GainOracle`` over the groups of an objective's columns, group g of which has ``start[g]:start[g + 1]``.
 
-    Attributes
-    ----------
-    fits : list of Fit
-        After each purchase.
+    It remembers the model after every purchase (``fits``).
     """
 
     def __init__(self, objective: LinearObjective, start: ArrayLike) -> None:
@@ -417,14 +383,8 @@ class _Pursuit:
 class GradientOracle(_Pursuit):
     """Orthogonal matching pursuit: a group is judged by minus the gradient of the risk in its weights, ``b`` (D_g, K).
 
-    Parameters
-    ----------
-    objective : LinearObjective
-    start : (J+1,) int
-        Group g has the columns ``start[g]:start[g+1]``.
-    score : {"whitened", "plain", "single"}, default="whitened"
-        ``tr(b' H^-1 b) / 2``, with H the bound on the second derivative in the group's weights: a lower bound on the true gain,
-        unless weights are bounded; ``|b|^2 / 2``; or that of the best column alone.
+    Its score is ``tr(b' H^-1 b) / 2`` ("whitened"), with H the bound on the second derivative in the group's weights: a lower
+    bound on the true gain, unless weights are bounded; or ``|b|^2 / 2`` ("plain"); or that of the best column ("single").
 
     Examples
     --------
@@ -463,7 +423,7 @@ class GradientOracle(_Pursuit):
         return np.asarray(self._all_gains[candidates])
 
     def add(self, element: int) -> None:
-        """Buy a group and refit."""
+        """Buy a group and refit; gains are found anew."""
         super().add(element)
         self._all_gains = None
 
@@ -471,13 +431,7 @@ class GradientOracle(_Pursuit):
 class RefitOracle(_Pursuit):
     """Forward regression: a group is judged by what the risk falls when everything is refitted with it.
 
-    Parameters
-    ----------
-    objective : LinearObjective
-    start : (J+1,) int
-        Group g has the columns ``start[g]:start[g+1]``.
-    single : bool, default=False
-        Judge a group by its best column alone; what is bought is still the whole group.
+    With ``single`` a group is judged by its best column alone; what is bought is still the whole group.
     """
 
     def __init__(self, objective: LinearObjective, start: ArrayLike, *, single: bool = False) -> None:

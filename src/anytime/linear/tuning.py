@@ -33,18 +33,7 @@ def order_ridge(n_columns: int, n_samples: float) -> float:
 
 
 class OrderedRefits:
-    """Weights of prefixes of a given order, for any ridge.
-
-    Parameters
-    ----------
-    moments : Standardised
-        Columns group by group.
-    start : (J + 1,) int64
-    order : (S,) int
-        Groups in the order of purchase.
-    whitened : bool
-        Ridge on the weights of whitened groups, or of the columns as they are.
-    """
+    """Weights of prefixes of a given order of groups, for any ridge: on weights of ``whitened`` groups, or of columns as they are."""
 
     def __init__(
         self, moments: Standardised, start: NDArray[np.int64], order: NDArray[np.intp], whitened: bool

@@ -22,13 +22,7 @@ _BLOCK = 1 << 18  # pairs looked at together: few enough for the cache
 
 
 class Pairs:
-    """All pairs of rows of the same query with different grades.
-
-    Parameters
-    ----------
-    y : (n, 2) array
-        Grade and query of each row.
-    """
+    """All pairs of rows of the same query with different grades; ``y`` (n, 2) has the grade and the query of each row."""
 
     def __init__(self, y: Target) -> None:
         if np.ndim(y) != 2 or y.shape[1] != 2:

@@ -40,35 +40,25 @@ class Pending(NamedTuple):
 
 
 class Example:
-    """A raw example and the row that its features fill, group by group.
+    """A raw example and the row ``X`` (1, d) that its features fill, group by group: NaN where nothing has been computed yet.
 
-    Parameters
-    ----------
-    layout : Layout
-    raw : object
-        The raw example; or, when the layout has no extractors, a row: in any form that ``anytime.rows`` reads, by column or by
-        group, of which some groups may not be there.
-    X : (1, d), default=None
-        Where to keep the row: part of a matrix, say. All NaN at first.
-    available : (G,) bool, default=None
-        Where to keep what is there. All false at first.
-
-    Attributes
-    ----------
-    X : (1, d)
-        NaN where nothing has been computed yet.
-    available : (G,) bool
-    failures : dict from group name to reason
-    is_whole : bool
-        Whether every group was there from the start.
+    ``available`` (G,) says which groups are there, and ``is_whole`` whether all were from the start.
     """
 
     def __init__(
-        self, layout: Layout, raw: Any, X: Array | None = None, available: NDArray[np.bool_] | None = None
+        self,
+        layout: Layout,
+        # the raw example; where the layout has no extractors, a row in any form that ``anytime.rows`` reads,
+        # some groups of which may be missing
+        raw: Any,
+        # where to keep the row (1, d), all NaN at first, and what is there (G,), all False at first: parts of
+        # larger arrays, say
+        X: Array | None = None,
+        available: NDArray[np.bool_] | None = None,
     ) -> None:
         self.layout, self.raw = layout, raw
         n_features, n_groups = layout.column_group.size, len(layout.names)
-        self.failures: dict[str, str] = {}
+        self.failures: dict[str, str] = {}  # why, by group
         self.results: dict[str, Any] = {}  # what extractors returned, where others are given it
         self._pending: dict[int, Pending] = {}
         if layout.features is None:

@@ -28,24 +28,7 @@ Mask = NDArray[np.bool_]
 class Layout:
     """A plan seen from the runtime: where the features of each group go, and when each group is next used.
 
-    Parameters
-    ----------
-    model : fitted AnytimeModel
-    features : Features, default=None
-        None: examples are rows, of which some groups may not be there.
-    plan : Plan, default=None
-        What is run. None: the chain of the model.
-
-    Attributes
-    ----------
-    columns : list of (m,) int
-        Positions that a group's vector fills, in the order in which ``FeatureCosts`` lists the group's columns.
-    closures : list of tuple of int
-        Each group with all it requires, requirements first, itself last.
-    native : list of bool
-        Whether a block is a plain forest, many stages of which run in one native call.
-    strides : list of bool
-        Whether many stages of a block run in one native call for rows of a matrix: plain forests, and filtered ones.
+    Without ``features`` examples are rows, some groups of which may be missing; without ``plan`` the chain of the model is run.
     """
 
     def __init__(self, model: AnytimeModel, features: Features | None, plan: Plan | None = None) -> None:
@@ -56,8 +39,10 @@ class Layout:
         self.names = costs.names
         self.column_group = plan.costs.column_group
         self.number = {name: g for g, name in enumerate(self.names)}
+        # each group with all it requires, requirements first, itself last
         self.closures = [tuple(self.number[n] for n in costs.closure([name])) for name in self.names]
         self.reader = reader_of(model)
+        # positions that a group's vector fills, in the order in which ``FeatureCosts`` lists its columns
         self.columns = [np.array(self.reader.places(name), dtype=np.intp) for name in self.names]
         self.labels = [self._labels(name) for name in self.names]
         for group in self.reader.unplaced:
@@ -74,12 +59,13 @@ class Layout:
         self._ways: dict[int, Layout] = {}
         self.block_of = [plan.locate(s)[0] for s in range(self.n_stages)]
         probe = Run(plan, np.empty((0, plan.n_features)))
+        # blocks of which many stages run in one native call: for rows of a matrix, and plain forests for one row too
         self.strides = [probe.is_native(b) for b in range(len(plan.blocks))]
         self.native = [native and not plan.has_rules(b) for b, native in enumerate(self.strides)]
-        # what a filter keeps out must not be fetched, so such stages are taken one by one
         if features is not None:
-            self.strides = self.native
-        if features is not None:
+            self.strides = (
+                self.native
+            )  # what a filter keeps out must not be fetched: such stages go one by one
             self._check(features)
 
     def _labels(self, group: str) -> Sequence[Any]:

@@ -24,14 +24,9 @@ Stages = NDArray[np.int64]
 
 
 class Jumps:
-    """The next stage whose threshold is open to a number.
+    """The next stage that is open to a number: one below the stage's threshold (or, not ``below``, one that is not).
 
-    Parameters
-    ----------
-    thresholds : (S,) float
-        NaN for a stage that is not concerned: it is never open.
-    below : bool, default=True
-        Whether a stage is open to numbers below its threshold, or to those that are not.
+    A stage that is not concerned has the threshold NaN, and is never open.
     """
 
     def __init__(self, thresholds: ArrayLike, below: bool = True) -> None:
@@ -67,12 +62,7 @@ class _Family(NamedTuple):
 
 
 class Skips:
-    """The next stage that may work on a row, given its scores.
-
-    Parameters
-    ----------
-    plan : Plan
-    """
+    """The next stage that may work on a row, given its scores."""
 
     def __init__(self, plan: Plan) -> None:
         self.link, self.n_stages = LINKS[plan.link], plan.n_stages
@@ -96,13 +86,7 @@ class Skips:
         return skips if skips.families else None
 
     def next_stage(self, scores: Array, stages: ArrayLike) -> Stages:
-        """(n,) the first stage from ``stages`` on that may work on each row; S when none does.
-
-        Parameters
-        ----------
-        scores : (n, K)
-        stages : (n,) int
-        """
+        """(n,) the first stage from ``stages`` (n,) on that may work on rows with ``scores`` (n, K); S when none does."""
         begin = np.asarray(stages, dtype=np.int64)
         at = self.next_visit[begin]
         for measure, jumps in self.families:

@@ -28,26 +28,7 @@ _BESIDES = (
 class Steps:
     """Takes one example through a plan, within bounds, as often as asked.
 
-    Parameters
-    ----------
-    layout : Layout
-    walk : Walk
-    timings : Timings
-    skip : bool
-        Leave out a stage that does not fit, instead of ending the run.
-    clock : callable
-
-    Attributes
-    ----------
-    snapshot : Answer
-        The last complete state; replaced, never changed.
-    skipped : tuple of int
-        Stages that it lacks because they were left out.
-    trace : Trace
-    seconds : float
-        Spent in earlier runs.
-    blocked : bool
-        A refitted model lacks a group that it needs and cannot go on.
+    With ``skip``, a stage that does not fit is left out instead of ending the run.
     """
 
     def __init__(
@@ -59,11 +40,12 @@ class Steps:
         self.trace = Trace()
         if layout.features is None:
             self.trace.held = layout.names if walk.example.is_whole else [*walk.example.values()]
-        self.seconds = 0.0
-        self.blocked = False
+        self.seconds = 0.0  # spent in earlier runs
+        self.blocked = False  # whether a refitted model lacks a group that it needs, and cannot go on
         self._late: dict[str, str] = {}
         self._began, self._cap = clock(), int(UNLIMITED)
         n_stages, self.skipped = layout.n_stages, walk.skipped
+        # the last complete state; replaced, never changed
         self.snapshot = layout.answer(layout.plan.base, 0, 0, (), n_stages == 0, n_stages > 0)
         if walk.example.failures:
             self.snapshot = self.snapshot.changed(failures=dict(walk.example.failures))

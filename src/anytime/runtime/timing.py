@@ -25,16 +25,10 @@ _DECLINES = (
 
 
 class Pace:
-    """What one kind of work takes: a prior at first, then the 99th percentile of what was measured lately.
-
-    Parameters
-    ----------
-    prior : float, default=0
-        Seconds that are rarely exceeded, as far as known beforehand.
-    """
+    """What one kind of work takes: a prior at first, then the 99th percentile of what was measured lately."""
 
     def __init__(self, prior: float = 0.0) -> None:
-        self.prior = prior
+        self.prior = prior  # seconds that are rarely exceeded, as far as known beforehand
         self.count = 0
         self.units = 0
         self.total = 0.0
@@ -98,12 +92,7 @@ class Pace:
 
 
 class Timings:
-    """Paces of all groups and stages of a plan, shared by the sessions that run it.
-
-    Parameters
-    ----------
-    plan : Plan
-    """
+    """Paces of all groups and stages of a plan, shared by the sessions that run it."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan

@@ -30,62 +30,35 @@ class ReplayError(ValueError):
 class Event:
     """One thing that a session did.
 
-    Attributes
-    ----------
-    kind : {"group", "failure", "late", "given", "paid", "stages", "asked", "skip", "turn", "end"}
-        A group arrived, failed or was not there in time; ``groups`` were given (stages are then done again from the first);
-        a group that was there was paid for, to ask a filter; stages were done up to ``stage``; the gate of stage ``stage``
-        was asked, which could not be paid before; stages up to ``stage`` were left out, or none where the run cannot go on; from
-        here on the example goes to a ``branch``; the run ended (``note`` says why; resuming goes on after it).
-    at : float
-        Seconds of work since the example was started.
-    stage : int
-        Stages behind the example after the event.
-    cost : float
-        What the example had paid after the event.
-    group : str, default=""
-    seconds : float, default=0
-        What the event took.
-    scores : tuple of float or None
-        The answer after the event, where it may have changed.
-    note : str, default=""
-    cap : float or None
-        What the example could have paid in all; None: anything.
-    groups : tuple of str, default=()
-        Groups that were given; or all that were paid for when a stage was begun and could not be finished.
-    replaced : dict from str to list of float, default={}
-        Numbers that those of the given groups had before which were there already.
-    branch : int, default=-1
-        Where the example turns to; -1: along the chain.
+    By ``kind``: a "group" arrived, is a "failure" or "late"; ``groups`` were "given" (stages are then done again from the first);
+    a group that was there was "paid" for, to ask a filter; "stages" were done up to ``stage``; the gate of stage ``stage`` was
+    "asked", which could not be paid before; "skip": stages up to ``stage`` were left out, or none where the run cannot go on;
+    "turn": from here on the example goes to a ``branch``; "end": the run ended (``note`` says why; resuming goes on after it).
     """
 
     kind: str
-    at: float
-    stage: int
-    cost: float
+    at: float  # seconds of work since the example was started
+    stage: int  # stages behind the example after the event
+    cost: float  # what the example had paid after the event
     group: str = ""
-    seconds: float = 0.0
-    scores: tuple[float, ...] | None = None
+    seconds: float = 0.0  # what the event took
+    scores: tuple[float, ...] | None = None  # the answer after the event, where it may have changed
     note: str = ""
-    cap: float | None = None
+    cap: float | None = None  # what the example could have paid in all; None: anything
+    # groups that were given; or all that were paid for when a stage was begun and could not be finished
     groups: tuple[str, ...] = ()
-    replaced: dict[str, list[float]] = field(default_factory=dict)
-    branch: int = -1
+    replaced: dict[str, list[float]] = field(
+        default_factory=dict
+    )  # what given groups held before, if anything
+    branch: int = -1  # where the example turns to; -1: along the chain
 
 
 @dataclass
 class Trace:
-    """What a session did with one example, event by event.
-
-    Attributes
-    ----------
-    events : list of Event
-    held : sequence of str or None
-        Groups that the row had when it was started. None: groups come from extractors.
-    """
+    """What a session did with one example, event by event."""
 
     events: list[Event] = field(default_factory=list)
-    held: Sequence[str] | None = None
+    held: Sequence[str] | None = None  # groups that the row had at the start; None: they come from extractors
 
     def to_json(self) -> str:
         """The trace as JSON; numbers are written so that they are read back to the same bits."""

@@ -32,7 +32,7 @@ from anytime.serve.settings import Settings
 
 if TYPE_CHECKING:
     from anytime.answer import Answer
-    from anytime.serve.registry import Registry, ServedModel
+    from anytime.serve.registry import ServedModel
 
 Handler = Callable[[Call], Awaitable[Reply]]
 
@@ -41,30 +41,17 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Server:
-    """The application of one worker.
+    """The application of one worker; ``load`` loads its models."""
 
-    Parameters
-    ----------
-    registry : Registry, default=None
-        Holds the models. None: one of its own, whose models ``load`` loads.
-
-    Attributes
-    ----------
-    ready : bool
-        Whether models are loaded and the process is not about to end.
-    held : int
-        Requests that are being answered.
-    stopping : asyncio.Event
-        Set when the process is about to end: streams without an end of their own end then.
-    """
-
-    def __init__(self, settings: Settings, board: Board, registry: Registry | None = None) -> None:
+    def __init__(self, settings: Settings, board: Board) -> None:
         from anytime.serve.registry import Registry
         from anytime.serve.routes import routes
 
         self.settings, self.board = settings, board
-        self.registry = registry or Registry(settings, on_load=self._adopt)
-        self.ready, self.held = False, 0
+        self.registry = Registry(settings, on_load=self._adopt)
+        self.ready = False  # whether models are loaded and the process is not about to end
+        self.held = 0  # requests that are being answered
+        # set when the process is about to end: streams without an end of their own end then
         self.stopping = asyncio.Event()
         self._token = None if settings.token is None else settings.token.encode()
         self._names = _own_names(settings)

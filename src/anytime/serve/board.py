@@ -57,34 +57,22 @@ BINS = 64  # of stages: one for each checkpoint of a model
 
 
 class Totals:
-    """What the slots sum to at one moment; the difference of two is what happened in between.
-
-    Attributes
-    ----------
-    at : float
-        On the clock of ``time.monotonic()``.
-    latency : (B,) int64
-        Requests per bucket.
-    models : (M, F) int64
-    costs, seconds : (M,) float64
-        What the rows of each model have paid, and the time from arrivals to answers.
-    stages : (M, BINS + 1) int64
-        Rows by the number of checkpoints that they passed.
-    """
+    """What the slots sum to at one moment; the difference of two is what happened in between."""
 
     def __init__(
         self, at: float, ints: NDArray[np.int64], floats: NDArray[np.float64], n_models: int
     ) -> None:
-        self.at = at
+        self.at = at  # on the clock of ``time.monotonic()``
         self.ints, self.floats, self.n_models = ints, floats, n_models
         head, latency = len(_COUNTS), len(_COUNTS) + _BUCKETS
         self.counts = dict(zip(_COUNTS, ints[:head].tolist(), strict=True))
         self.sums = dict(zip(_SUMS, floats[: len(_SUMS)].tolist(), strict=True))
-        self.latency = ints[head:latency]
+        self.latency = ints[head:latency]  # (B,) requests per bucket
         per_model = ints[latency:].reshape(n_models, -1)
         self.models = per_model[:, : len(_MODEL_COUNTS)]
-        self.stages = per_model[:, len(_MODEL_COUNTS) :]
+        self.stages = per_model[:, len(_MODEL_COUNTS) :]  # rows by the number of checkpoints that they passed
         self.counts["queue"] = int(self.models[:, _MODEL_COUNTS.index("queue")].sum())
+        # (M,) what the rows of each model have paid, and the time from arrivals to answers
         self.costs, self.seconds = floats[len(_SUMS) :].reshape(2, n_models)
 
     def since(self, earlier: Totals) -> Totals:
@@ -209,13 +197,7 @@ class ModelBoard:
 
 
 class Board:
-    """The slots of all workers.
-
-    Parameters
-    ----------
-    window : float, default=5
-        Seconds over which rates and percentiles are taken.
-    """
+    """The slots of all workers; rates and percentiles are taken over ``window`` seconds."""
 
     def __init__(self, workers: int, models: Sequence[str], window: float = 5.0) -> None:
         self.models, self.workers, self.window = list(models), workers, window

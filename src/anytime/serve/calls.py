@@ -41,26 +41,7 @@ class Gone(Exception):  # noqa: N818  # nobody is left to be told
 class Call:
     """A request.
 
-    Attributes
-    ----------
-    scope : mapping
-        As the server made it.
-    headers : dict of bytes to bytes
-        Names in lower case; of a header that stands twice, the last.
-    began : float
-        Its arrival, on the clock of ``time.monotonic()``: the moment at which its whole body was read.
-    due : float
-        When its answer is late, in seconds after its arrival.
-    id : str
-        What logs, traces and the reply call it.
-    status : int
-        Of the reply; 0 before that.
-    model, version : str
-        Of the model that is asked.
-    answer : Answer or None
-        What it has answered.
-    usual : bool
-        Whether a late answer says something about the server: few rows, as they are, without a deadline of their own.
+    It ``began``, on the clock of ``time.monotonic()``, when its whole body was read; its answer is late ``due`` seconds later.
     """
 
     def __init__(
@@ -68,12 +49,15 @@ class Call:
     ) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.headers: dict[bytes, bytes] = dict(
+            scope["headers"]
+        )  # names in lower case; the last of equal ones
         self.scope, self.receive, self.began, self.due = scope, receive, began, due
-        self.id = _usable_id(self.headers.get(b"x-request-id")) or id
-        self.status = 0
-        self.model = self.version = ""
+        self.id = _usable_id(self.headers.get(b"x-request-id")) or id  # for logs, traces and the reply
+        self.status = 0  # of the reply; 0 before that
+        self.model = self.version = ""  # that is asked
         self.answer: Answer | None = None
+        # whether a late answer says something about the server: few rows, as they are, without a deadline of their own
         self.usual = False
 
     async def body(self, limit: int) -> bytes:

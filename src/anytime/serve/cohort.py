@@ -20,41 +20,22 @@ if TYPE_CHECKING:
 
 
 class Piece:
-    """Some rows of a question: all of them, unless they are many. What the engine plans with.
-
-    Attributes
-    ----------
-    due, reserve, finish : float
-        When the answer is due, how many seconds of that are not for stages, and so when these have to be done.
-    rows : int
-        Rows that are not yet at their end.
-    stage, until : int
-        Stages that those have done, and the last that one of them wants.
-    cohort : Cohort or None
-        None: not taken up yet.
-    part : Answer or None
-        The final answers, once there are any.
-    """
+    """Some rows of a question: all of them, unless they are many. What the engine plans with."""
 
     def __init__(self, ticket: Ticket, start: int, stop: int) -> None:
         self.ticket, self.start, self.stop = ticket, start, stop
+        # when the answer is due, how many seconds of that are not for stages, and so when these have to be done
         self.due, self.reserve, self.finish = ticket.due, ticket.reserve, ticket.due - ticket.reserve
+        # rows that are not yet at their end, stages that those have done, and the last that one of them wants
         self.rows, self.stage, self.until = stop - start, 0, ticket.until
-        self.cohort: Cohort | None = None
+        self.cohort: Cohort | None = None  # None: not taken up yet
         self.offset = 0
-        self.part: Answer | None = None
+        self.part: Answer | None = None  # the final answers, once there are any
 
 
 class Cohort:
-    """Pieces that have been taken up together.
+    """Pieces of one plan that have been taken up together.
 
-    Parameters
-    ----------
-    pieces : list of Piece
-        All of one plan.
-
-    Notes
-    -----
     What each row pays is counted where budgets are counted by it (``meter="realised"``). Else an answer has the cost of its
     stages, fixed at training, which is what a budget is compared with.
     """

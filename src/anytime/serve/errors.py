@@ -7,15 +7,7 @@ from typing import NoReturn
 
 
 class Refusal(Exception):  # noqa: N818  # an answer, not a fault
-    """A request that is not answered, and why.
-
-    Attributes
-    ----------
-    status : int
-        Of HTTP.
-    sentence : str
-        What was wrong, where, and what to do.
-    """
+    """A request that is not answered: a status of HTTP, and a sentence that says what was wrong, where, and what to do."""
 
     def __init__(self, status: int, sentence: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(sentence)

@@ -77,13 +77,7 @@ class Extractors:
 
 
 class Extraction(SessionsBeside):
-    """Answers raw examples of one model.
-
-    Parameters
-    ----------
-    extractors : Extractors
-        For some of the model's groups or all. A group without an extractor is one that clients have to send.
-    """
+    """Answers raw examples of one model. A group without an extractor is one that clients have to send."""
 
     def __init__(
         self, model: AnytimeModel, extractors: Extractors, *, clock: Callable[[], float] = time.monotonic

@@ -178,13 +178,7 @@ class StagePace:
 
 
 def measured_aside(model: AnytimeModel, seconds: float) -> StagePace:
-    """``StagePace.measure`` in a process of its own, so that this one can be forked afterwards.
-
-    Raises
-    ------
-    RuntimeError
-        Where that process ends without a result; it has written why.
-    """
+    """``StagePace.measure`` in a process of its own, so that this one can be forked afterwards."""
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=_measure_into, args=(there, model, seconds))

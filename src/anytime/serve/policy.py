@@ -160,12 +160,7 @@ class Adaptive:
 
 
 def demand(waiting: Waiting, pace: StagePace, now: float, stage: int | None = None) -> float:
-    """The part of all time, at most 1, that these questions need to be done before they are due.
-
-    Parameters
-    ----------
-    stage : int, default=None
-        How far they are to go. None: as far as they want.
+    """The part of all time, at most 1, that these questions need to reach ``stage``, or as far as they want, in time.
 
     Examples
     --------

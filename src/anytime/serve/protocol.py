@@ -116,13 +116,7 @@ def object_of(body: bytes | memoryview, what: str = "the body") -> dict[str, Any
 
 
 def read_infer(body: bytes, json_length: int | None, tensors: Tensors) -> Ask:
-    """Read the body of an ``infer``.
-
-    Parameters
-    ----------
-    json_length : int or None
-        Where bytes of tensors begin, as the header says; None: there are none. 0: the body is the matrix itself.
-    """
+    """Read the body of an ``infer``; ``json_length``: where bytes of tensors begin, None without any, 0 for a mere matrix."""
     reader = tensors.reader
     if json_length is None:
         document, rest = object_of(body), memoryview(b"")

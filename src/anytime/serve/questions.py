@@ -25,20 +25,7 @@ class Limits(TypedDict):
 
 
 def limits_of(given: dict[str, Any], classifies: bool) -> Limits:
-    """The limits among the fields or parameters of a request.
-
-    Parameters
-    ----------
-    given : dict
-        ``budget``, ``mean_budget``, ``deadline_ms`` and ``confidence``, each of which may be absent; others are not looked at.
-    classifies : bool
-        Whether the model is a classifier: a confidence is for those only.
-
-    Raises
-    ------
-    Refusal
-        A limit is not what it should be.
-    """
+    """The limits among the fields or parameters of a request, each of which may be absent; a confidence is for classifiers."""
     if not given:
         return {"budget": None, "mean_budget": None, "deadline": None, "confidence": None}
     deadline, confidence = amount_of(given, "deadline_ms"), amount_of(given, "confidence")

@@ -26,13 +26,7 @@ _TIDY = 2.0  # seconds after which an old version has answered what it held
 
 
 class Reloads:
-    """Loads models again when this or another worker is asked to.
-
-    Parameters
-    ----------
-    slot : Slot
-        Of this worker.
-    """
+    """Loads models again when this worker, whose ``slot`` is given, or another one is asked to."""
 
     def __init__(self, registry: Registry, board: Board, slot: Slot) -> None:
         self.registry, self.board, self.slot = registry, board, slot

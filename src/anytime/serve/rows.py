@@ -14,13 +14,7 @@ from anytime.serve.errors import refuse
 
 
 class RequestReader(RowReader):
-    """Reads the rows of requests for one model.
-
-    Parameters
-    ----------
-    max_values : int
-        Of rows times columns, also of columns that a client leaves out.
-    """
+    """Reads the rows of requests for one model: at most ``max_values`` cells, those that a client leaves out included."""
 
     def __init__(self, model: AnytimeModel, max_rows: int, max_values: int) -> None:
         super().__init__(model)

@@ -52,12 +52,8 @@ def slice_of(pace: StagePace, allowed: float) -> float:
 class Queue:
     """Pieces of one engine's questions, sorted by when their stages have to be done.
 
-    Parameters
-    ----------
-    pace : StagePace
-        Of these pieces: questions that lack groups take another way through the plan, which is slower.
-    large : bool, default=False
-        Whether these are questions of many rows. Where not even their first stage fits they wait for the others.
+    They have a pace of their own: questions that lack groups take another, slower way through the plan. ``large`` questions have
+    many rows, and wait for the others where not even their first stage fits.
     """
 
     __slots__ = ("_engine", "large", "pace", "pieces")
@@ -119,10 +115,7 @@ class _Planned(NamedTuple):
 class Scheduler:
     """All work of one event loop. Engines that run there have to share one, else each plans as if it were alone.
 
-    Parameters
-    ----------
-    after_reading : callable, default=None
-        Takes what is to be called when all requests that have come by now are read. None: the event loop that runs.
+    ``after_reading`` is told what to call when all requests that have come by now are read; None: the running event loop is.
     """
 
     def __init__(self, after_reading: Callable[[Callable[[], None]], None] | None = None) -> None:

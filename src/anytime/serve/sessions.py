@@ -19,15 +19,7 @@ __all__ = ["SessionsBeside"]
 
 
 class SessionsBeside(ABC):
-    """Answers raw examples of one model by sessions, some of them at the same time.
-
-    Parameters
-    ----------
-    places : int
-        Sessions that run at the same time; others wait for their turn.
-    clock : callable
-        Seconds, as ``time.monotonic``.
-    """
+    """Answers raw examples of one model by sessions, of which ``places`` run at the same time; others wait for their turn."""
 
     def __init__(self, places: int, clock: Callable[[], float]) -> None:
         self._n_places, self.clock = places, clock

@@ -52,12 +52,7 @@ class SharedForests:
     def adopt(self, model: AnytimeModel, version: str, others: Iterable[str] = ()) -> None:
         """Let the trees of a model lie in shared memory.
 
-        Parameters
-        ----------
-        version : str
-            Stands for the contents of its file: models of one version are the same.
-        others : iterable of str
-            Versions that are needed besides.
+        Models of one ``version`` are the same, as it stands for the contents of the file; ``others`` are needed besides.
         """
         blocks = [block for block in model.plan_.all_blocks if isinstance(block, TreeBlock)]
         sizes = [block.forest.frozen_size for block in blocks]

@@ -60,12 +60,7 @@ def serve(
 ) -> int:
     """Load the models and answer until the process is told to stop; give its exit code.
 
-    Parameters
-    ----------
-    listener : socket
-        As ``bind`` gives it.
-    started : callable, default=None
-        Called with the application when models are loaded, before anybody is answered.
+    ``bind`` makes the ``listener``; ``started`` is called when models are loaded, before anybody is answered.
     """
     configure(settings.log_level, 0)
     if settings.workers > 1:
@@ -112,10 +107,7 @@ class _Early:
 class _Uvicorn(uvicorn.Server):
     """Tells the application that the end is near before it waits for open connections.
 
-    Parameters
-    ----------
-    lifeline : int or None
-        What can be read from when the process that watches is no more.
+    The ``lifeline``, where there is one, can be read from when the process that watches is no more.
     """
 
     def __init__(self, config: uvicorn.Config, server: Server, lifeline: int | None, early: _Early) -> None:
@@ -183,13 +175,7 @@ def _ignore(*_: Any) -> None:
 
 
 class _Supervisor:
-    """Keeps workers alive.
-
-    Parameters
-    ----------
-    server : Server
-        The application, its models loaded; each worker goes on with a copy.
-    """
+    """Keeps workers alive, each of which goes on with a copy of the application, its models loaded."""
 
     def __init__(self, server: Server, listener: socket.socket) -> None:
         self.server, self.listener = server, listener

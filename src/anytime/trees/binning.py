@@ -27,30 +27,16 @@ class BinnedData:
     @classmethod
     def fit(
         cls,
-        X: Any,
+        X: Any,  # (n, d): NaN is missing
         *,
-        max_bins: int = 255,
-        categorical: Sequence[int] | NDArray[np.bool_] = (),
-        exact: bool = False,
-        sample: int = 200_000,
+        max_bins: int = 255,  # of a column, that of missing values not counted. They hold about equally many rows
+        categorical: Sequence[int]
+        | NDArray[np.bool_] = (),  # positions or a mask: columns whose numbers are names
+        exact: bool = False,  # a bin for every distinct number, so that every split is considered: for small data
+        sample: int = 200_000,  # rows from which bins are found, unless ``exact``
         n_threads: int = 1,
     ) -> BinnedData:
-        """Find bins for the columns of ``X`` and put its rows into them.
-
-        Parameters
-        ----------
-        X : (n, d)
-            Numbers; NaN is missing.
-        max_bins : int, default=255
-            The most bins of a column, that of missing values not counted. Bins hold about equally many rows.
-        categorical : positions or (d,) mask, default=()
-            Columns whose numbers are names.
-        exact : bool, default=False
-            A bin for every distinct number, so that every split is considered: for small data.
-        sample : int, default=200_000
-            Rows from which bins are found, unless ``exact``.
-        n_threads : int, default=1
-        """
+        """Find bins for the columns of ``X`` and put its rows into them."""
         X = _matrix(X)
         mask = np.asarray(categorical)
         if mask.dtype != np.bool_:

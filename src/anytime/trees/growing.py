@@ -178,15 +178,7 @@ class GrownTree:
 
 
 def join(trees: Sequence[TreeArrays], stages: ArrayLike | None = None) -> TreeArrays:
-    """One forest out of several, in their order.
-
-    Parameters
-    ----------
-    trees : sequence of TreeArrays
-        With the same number of outputs and columns.
-    stages : (S,) int, default=None
-        Trees per stage; None: one.
-    """
+    """One forest out of several with the same outputs and columns, in their order; ``stages``: trees per stage, or one each."""
     if not trees:
         raise ValueError("there are no trees to join")
     shapes = {(t.n_outputs, t.n_features, t.value.shape[1], t.float32_input) for t in trees}

@@ -21,12 +21,7 @@ _FEWEST_ROWS = 200
 def ordered(plan: Plan, X: Array, target: NDArray[Any], weight: Array | None) -> tuple[Plan, OrderingLog]:
     """The plan of one block with its stages in the best order found, and how that was found.
 
-    Parameters
-    ----------
-    X : (n, d)
-        As the trees read it.
-    target : (n,) class numbers or targets, or (n, K) targets
-    weight : (n,) or None
+    ``X`` (n, d) is as the trees read it; the ``target`` is (n,) class numbers or targets, or (n, K) targets.
     """
     most = max(_FEWEST_ROWS, _MOST_NUMBERS // (plan.n_stages * plan.n_outputs))
     if len(X) > most:

@@ -18,10 +18,7 @@ def as_replacing_stage(
 ) -> TreeArrays:
     """All trees of a model as one stage whose output is the model's complete score, base included.
 
-    Parameters
-    ----------
-    columns : sequence of str or int, or None
-        Where the model's columns stand among the ``n_features`` columns of the plan. None: in the same places.
+    ``columns`` says where the model's columns stand among the ``n_features`` columns of the plan; None: in the same places.
     """
     trees = imported.trees
     # A stage of the mean has a tree for each output, or one for all.

@@ -27,15 +27,7 @@ def same_names(some: Sequence[str], others: Sequence[str]) -> bool:
 
 
 def check_names(names: Sequence[str], imported: Imported) -> None:
-    """Raise unless the columns called ``names`` are those, in that order, that the model was trained on.
-
-    Parameters
-    ----------
-    names : sequence of str
-        As many as the model has columns.
-    imported : Imported
-        A model that keeps no names is content with any.
-    """
+    """Raise unless the columns called ``names`` are those, in that order, that a model which keeps names was trained on."""
     trained = imported.feature_names
     if trained is None or same_names(names, trained):
         return

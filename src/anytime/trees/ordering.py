@@ -77,16 +77,8 @@ def order_stages(
     prices: NDArray[np.int64],  # (G,): ticks per group
     evaluation: NDArray[np.int64],  # (S,): ticks to evaluate a stage
 ) -> tuple[NDArray[np.int64], OrderingLog]:
-    """Order stages by the loss they save per unit of cost.
+    """Order stages by the loss they save per unit of cost: (S,) their numbers, and how that was found.
 
-    Returns
-    -------
-    order : (S,) int64
-        Stage numbers, each once.
-    log : OrderingLog
-
-    Notes
-    -----
     Stages that need nothing unpaid come first. A purchase is the set of groups that some remaining stage still misses; its
     bundle is every remaining stage it suffices for; its cost is the price of the groups plus the evaluation of the bundle. Ties
     go to the lower cost, then to the purchase whose first stage was trained earlier. When no purchase lowers the loss, the
@@ -282,15 +274,7 @@ def _bundle_gains(progress: Progress, remaining: NDArray[np.int64], runnable: ND
 
 
 def _order_bundle(progress: Progress, bundle: NDArray[np.int64]) -> tuple[list[int], int]:
-    """Do the stages of a bundle, best first.
-
-    Returns
-    -------
-    stages : list of int
-        The bundle, ordered.
-    n_useful : int
-        How many of them, from the first on, were chosen for their gain.
-    """
+    """Do the stages of a bundle, best first; give them in that order, and how many of them were chosen for their gain."""
     chosen: list[int] = []
     candidates = _Candidates(progress, bundle)
     while candidates.waiting.any():

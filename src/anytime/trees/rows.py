@@ -32,15 +32,8 @@ def split_rows(
     """Rows to fit on, and rows to order on.
 
     Equal rows of ``X`` stay together whatever their labels, so that none is both trained and judged on, and a row of weight 2
-    is the same as two rows. Every stratum keeps a row to fit on.
-
-    Parameters
-    ----------
-    X : (n, d) array or table
-    strata : (n,) int
-        The class of each row; ``fraction`` of the different rows of each is held out. Zeros: no classes.
-    fraction : float or None
-        None: hold nothing out.
+    is the same as two rows. Of the different rows of each stratum, a class or all rows, ``fraction`` is held out, or none; it
+    keeps a row to fit on.
     """
     everything = np.arange(len(strata))
     if fraction is None:
@@ -63,11 +56,6 @@ def fold_rows(
 
     Where rows are so alike that without some fold there would be nothing to learn from, no rows or one stratum of several, each
     row is dealt by itself.
-
-    Parameters
-    ----------
-    X : (n, d) array or table
-    strata : (n,) int
     """
     together = _dealt(np.unique(_lots(X, random), return_inverse=True)[1], strata, n_folds)
     needed = min(2, np.unique(strata).size)

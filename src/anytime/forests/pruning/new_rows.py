@@ -41,11 +41,7 @@ class CostOnNewRows:
     ) -> CostOnNewRows:
         """Cross-fitted at the cost penalties of some prunings of a path; equal costs where rows are many or fewer than two.
 
-        Parameters
-        ----------
-        path : sequence of Pruning
-            Of increasing cost, each the best for its penalty but the last, which nothing was chosen for.
-        method : {"min_cut", "primal_dual"}
+        Costs rise along the path; each pruning is the best for its penalty but the last, which nothing was chosen for.
         """
         whole, n_rows = path[-1].spent, len(problem.leaf)
         chosen = [p for p in path[:-1] if 0 < p.spent < whole and np.isfinite(p.cost_penalty)]

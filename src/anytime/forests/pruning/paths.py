@@ -176,16 +176,9 @@ class Marks:
 
 
 class Answering:
-    """What the nodes of prunings answer: as in their trees, or with leaves that are corrected together.
+    """What the nodes of prunings answer: as in their trees, or with leaves that ``lessons`` correct together.
 
-    Parameters
-    ----------
-    statistics : NodeStatistics
-        The forest as it answers.
-    problem : PruningProblem
-        Its cost rows are those that judge.
-    lessons : Lessons or None
-        What leaves are corrected by. None: nodes answer as they did in their tree.
+    The cost rows of the problem are those that judge.
     """
 
     def __init__(self, statistics: NodeStatistics, problem: PruningProblem, lessons: Lessons | None) -> None:

@@ -53,10 +53,6 @@ def import_trees(model: Any, *, link: str | None = None) -> Imported:
         Only for LightGBM and XGBoost models with an objective of the user's own, whose meaning no file records:
         what turns their scores into answers, named as in `Imported`.
 
-    Returns
-    -------
-    Imported
-
     Raises
     ------
     TypeError
@@ -95,10 +91,6 @@ def import_file(path: str | Path, *, trusted: bool = False) -> Imported:
     trusted : bool
         Allow pickles (``.pkl``, ``.joblib``: how scikit-learn models are kept). Opening one runs whatever code its author
         put there, so this is never the default.
-
-    Returns
-    -------
-    Imported
 
     Raises
     ------

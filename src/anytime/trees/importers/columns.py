@@ -17,30 +17,21 @@ Finite = bool | Literal["allow-nan"]
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """How a library reads a row before its trees compare anything.
-
-    Attributes
-    ----------
-    n_features : int
-    categories : dict of int to list
-        Columns whose values are categories: value ``i`` of the list has code ``i``, which is what the trees compare.
-    arrays_hold_codes : bool
-        What a plain array contains in such a column: codes for LightGBM and XGBoost, the values themselves for
-        scikit-learn. A table always holds values.
-    missing_value : float
-        The number that stands for a missing one (``missing=`` of the XGBoost estimators), NaN by default.
-    rounded_down : tuple of int
-        Categorical columns in which -0.5 is a wrong value and not category 0 (XGBoost; LightGBM cuts it to 0).
-    ensure_all_finite : {False, "allow-nan", True}
-        What the original takes, in scikit-learn's words. We refuse infinity always, and NaN with True. With the latter two
-        infinite is what is so in float32, which is how such models read numbers.
-    """
+    """How a library reads a row before its trees compare anything."""
 
     n_features: int
+    # columns whose values are categories: value ``i`` of the list has code ``i``, which is what the trees compare
     categories: dict[int, list[Any]] = field(default_factory=dict)
+    # what a plain array contains in such a column: codes for LightGBM and XGBoost, the values themselves for
+    # scikit-learn. A table always holds values
     arrays_hold_codes: bool = True
-    missing_value: float = float("nan")
+    missing_value: float = float(
+        "nan"
+    )  # what stands for a missing number: ``missing=`` of the XGBoost estimators
+    # categorical columns in which -0.5 is a wrong value and not category 0 (XGBoost; LightGBM cuts it to 0)
     rounded_down: tuple[int, ...] = ()
+    # what the original takes, in scikit-learn's words. We refuse infinity always, and NaN with True. Unless it is
+    # False, what is infinite in float32 is infinite: so such models read numbers
     ensure_all_finite: Finite = False
 
     def __post_init__(self) -> None:
@@ -59,19 +50,10 @@ class Columns:
         return reads_codes and math.isnan(self.missing_value) and not self.rounded_down
 
     def encode(self, X: Any) -> NDArray[np.float64]:
-        """Turn a table or an array into the numbers that the trees compare, as the original library does.
+        """(n, d) A table or an array as the numbers that the trees compare, as the original library reads it; a new array.
 
         A value that is in no list of ``categories`` becomes NaN. The libraries do the same, except that
         XGBoost 3 refuses a table with one.
-
-        Parameters
-        ----------
-        X : (n, d) pandas or polars table, or array
-
-        Returns
-        -------
-        (n, d) float64
-            A new array.
         """
         words = () if self.arrays_hold_codes and not hasattr(X, "columns") else self.categories
         with naming_words(X, but=words):
@@ -149,16 +131,7 @@ def _narrow(numbers: NDArray[np.float64]) -> NDArray[np.float32]:
 
 
 def codes_of(values: Any, categories: Sequence[Any]) -> NDArray[np.float64]:
-    """Position of each value in ``categories``, NaN for one that is not there.
-
-    Parameters
-    ----------
-    values : (n,) array or column
-
-    Returns
-    -------
-    (n,) float64
-    """
+    """(n,) Position of each value of an array or column in ``categories``, NaN for one that is not there."""
     code_of = {category: float(code) for code, category in enumerate(categories)}
     if hasattr(values, "cat") and hasattr(values.cat, "codes"):
         # A pandas categorical knows its own few values: look those up, not every row.

@@ -22,38 +22,22 @@ LINK_NAMES = (
 class Imported:
     """A fitted model of another library, in the canonical layout.
 
-    Attributes
-    ----------
-    trees : TreeArrays
-        Stages as trained: one boosting round (``K`` trees for ``K`` classes) or one forest tree per stage.
-    base : (K,) float64
-        The score before any tree. For averages it is the mean of the trees' roots: the class prior or the target mean.
-    combine : {"sum", "mean"}
-        The score of a prefix: ``base`` plus the sum of its stages, or the mean of its stages (``base`` for the
-        empty prefix, and nowhere else).
-    link : str
-        How a score becomes an answer, one of the names in `anytime.losses`: ``identity``, ``exp``, ``signed_square``
-        (LightGBM's ``reg_sqrt``), ``softplus`` (its ``cross_entropy_lambda``), ``regression_logistic`` for numbers;
-        ``logistic``, ``softmax``, ``ova``, ``probability`` for classes. Two boosted classes have one output, the log-odds
-        of ``classes[1]``. Scales such as LightGBM's ``sigmoid`` are already in the leaves.
-    classes : (C,) array or None
-        Class labels in the original's dtype. None: ``predict`` gives the linked score (regression, ranking).
-    feature_names : list of str or None
-        As the library kept them (LightGBM writes ``_`` for a blank).
-    columns : Columns
-        How a row becomes the numbers that the trees compare.
-    source : str
-        Who made the model, for instance ``"lightgbm.Booster 4.7.0"``.
+    The ``link``, one of ``LINK_NAMES``, says how a score becomes an answer; ``signed_square`` is LightGBM's ``reg_sqrt``,
+    ``softplus`` its ``cross_entropy_lambda``. Two boosted classes have one output, the log-odds of ``classes[1]``. Scales such as
+    LightGBM's ``sigmoid`` are already in the leaves.
     """
 
-    trees: TreeArrays
+    trees: TreeArrays  # a stage is a boosting round (``K`` trees for ``K`` classes) or a forest's tree, as trained
+    # (K,): the score before any tree. For averages the mean of the trees' roots: the class prior or the target mean
     base: NDArray[np.float64]
+    # the score of a prefix: ``base`` plus the sum of its stages, or their mean (``base`` for the empty prefix only)
     combine: Combine
     link: str
+    # (C,): in the original's dtype. None: ``predict`` gives the linked score (regression, ranking)
     classes: NDArray[Any] | None
-    feature_names: list[str] | None
-    columns: Columns
-    source: str
+    feature_names: list[str] | None  # as the library kept them (LightGBM writes ``_`` for a blank)
+    columns: Columns  # how a row becomes the numbers that the trees compare
+    source: str  # who made the model, for instance "lightgbm.Booster 4.7.0"
 
     def encode(self, X: Any) -> NDArray[np.float64]:
         """(n, d) float64: a table or an array as the trees read it, see :meth:`Columns.encode`."""

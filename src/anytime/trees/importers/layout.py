@@ -41,13 +41,7 @@ def stack_trees(
     n_features: int,
     float32_input: bool = False,
 ) -> TreeArrays:
-    """Concatenate trees.
-
-    Raises
-    ------
-    ValueError
-        There are no trees, or a tree is not one (a damaged file).
-    """
+    """Concatenate trees; ``ValueError`` where there are none, or one is not a tree (a damaged file)."""
     if not trees:
         raise ValueError("the model has no trees: it was trained for zero rounds")
     sizes = np.array([tree.left.size for tree in trees])
@@ -84,16 +78,9 @@ def stack_trees(
 
 
 def root_mean(trees: Sequence[Tree], leaf_weights: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Mean answer of each tree over its training rows.
+    """(T, W) Mean answer of each tree over its training rows.
 
-    Parameters
-    ----------
-    leaf_weights : sequence of T arrays (m,)
-        Training rows at each node; inner nodes are ignored. All zero: leaves count alike.
-
-    Returns
-    -------
-    (T, W) float64
+    ``leaf_weights``, (m,) of each tree, count the training rows at each node; inner nodes are ignored. All zero: leaves count alike.
     """
     means = []
     for tree, rows in zip(trees, leaf_weights, strict=True):
@@ -105,17 +92,7 @@ def root_mean(trees: Sequence[Tree], leaf_weights: Sequence[NDArray[np.float64]]
 
 
 def reachable_order(left: NDArray[np.int32], right: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Nodes that can be reached from the root, every child after its parent.
-
-    Parameters
-    ----------
-    left, right : (m,) int32
-
-    Returns
-    -------
-    (r,) int64
-        Node numbers, level by level. In a damaged tree (a cycle) nodes repeat up to ``m + 1`` entries.
-    """
+    """Nodes that can be reached from the root, level by level; in a damaged tree (a cycle) they repeat, up to ``m + 1`` entries."""
     order = [0]
     for node in order:  # grows while it is read
         if left[node] != LEAF and len(order) <= left.size:

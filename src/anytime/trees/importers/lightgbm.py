@@ -66,12 +66,7 @@ def import_text(
     classes: NDArray[Any] | None = None,  # (C,): labels; the text has none
     guess_classes: bool = True,  # without ``classes``: label the classes of a classification objective 0, 1, …
 ) -> Imported:
-    """Import a model from LightGBM's text format.
-
-    Returns
-    -------
-    Imported
-    """
+    """Import a model from LightGBM's text format."""
     header, blocks, footer = _sections(text)
     objective = _Objective.parse(header.get("objective", ""), link, source)
     if objective.link == "logistic" and classes is None and not guess_classes:

@@ -33,16 +33,8 @@ _LINK_OF_HIST_LOSS = {
 def import_forest(model: Any, source: str) -> Imported:
     """Import a decision tree, an extra tree or a forest of them.
 
-    Parameters
-    ----------
-    model : fitted ``DecisionTree*``, ``ExtraTree*``, ``RandomForest*`` or ``ExtraTrees*``
-    source : str
-
-    Returns
-    -------
-    Imported
-        Classification: ``K`` class probabilities, also for two classes, because a mean of probabilities is not
-        the logistic of a sum. Regression: ``K`` targets.
+    Its outputs are ``K`` targets, or ``K`` class probabilities: also for two classes, because a mean of probabilities is not the
+    logistic of a sum.
     """
     is_forest = hasattr(model, "n_estimators")
     members = _fitted(model, "estimators_") if is_forest else [model]

@@ -23,17 +23,9 @@ _DEEPEST = 64  # a model nests a dozen levels; a hostile file might nest a milli
 
 
 def read_ubjson(data: bytes) -> Any:
-    """Decode one document.
+    """Decode one document; arrays of one numeric type are 1-D NumPy arrays in the machine's byte order.
 
-    Returns
-    -------
-    dict, list, number, str, bool or None
-        Arrays of one numeric type are 1-D NumPy arrays in the machine's byte order.
-
-    Raises
-    ------
-    ValueError
-        The bytes are no such document, or end too early.
+    ``ValueError`` is raised where the bytes are no such document, or end too early.
     """
     return _Reader(bytes(data)).value()
 

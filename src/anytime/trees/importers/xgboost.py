@@ -86,12 +86,7 @@ def import_document(
     n_rounds: int | None = None,  # use the first rounds only
     is_classifier: bool | None = None,  # None: as the objective says
 ) -> Imported:
-    """Import a model from XGBoost's document.
-
-    Returns
-    -------
-    Imported
-    """
+    """Import a model from XGBoost's document."""
     try:
         learner = document["learner"]
         objective = str(learner["objective"]["name"])
