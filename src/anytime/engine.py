@@ -42,8 +42,8 @@ class Stop(Protocol):
 def combined(total: Any, count: Any, base: Any, mean: bool) -> Any:
     """Scores that follow from the sum of what stages have added: the one place where stages are combined.
 
-    ``total`` is the sum of the ``count`` stages since the last that replaced the answer, of (n, K) rows or of one, and ``base`` the
-    scores to which they add: zero where a stage has replaced the answer.
+    ``total`` is the sum of the ``count`` stages since the last that replaced the answer, of (n, K) rows or of one, and ``base``
+    the scores to which they add: zero where a stage has replaced the answer.
     """
     if not mean:
         return base + total

@@ -38,9 +38,9 @@ _ROUNDING = 1e-6  # by which probabilities may miss 1 in all
 def read_costly(question: CostlyQuestion, source: str, given: ArrayLike | None = None) -> Costly:
     """Whatever stands for the costly model, fitted if need be, with honest scores of the rows.
 
-    Probabilities (n, C) of the rows are ``given``, so that a model which gives none itself is calibrated beside them, or come from
-    one of ``SOURCES``. "auto": out-of-bag where a forest has them, else from folds; as they are for what cannot be trained, a
-    callable or a frozen estimator.
+    Probabilities (n, C) of the rows are ``given``, so that a model which gives none itself is calibrated beside them, or come
+    from one of ``SOURCES``. "auto": out-of-bag where a forest has them, else from folds; as they are for what cannot be trained,
+    a callable or a frozen estimator.
     """
     costly = question.costly
     probabilities = None if given is None else _checked_probabilities(given, question)

@@ -33,7 +33,7 @@ def order_ridge(n_columns: int, n_samples: float) -> float:
 
 
 class OrderedRefits:
-    """Weights of prefixes of a given order of groups, for any ridge: on weights of ``whitened`` groups, or of columns as they are."""
+    """Weights of prefixes of a given order of groups, for any ridge on ``whitened`` groups, or on columns as they are."""
 
     def __init__(
         self, moments: Standardised, start: NDArray[np.int64], order: NDArray[np.intp], whitened: bool

@@ -38,13 +38,6 @@ __all__ = ["Ball", "BoostedBank", "Box", "Projection"]
 class BoostedBank:
     """A bank of learners, boosted on a stream.
 
-    Attributes
-    ----------
-    n_rows : int
-        Rows learned from.
-    n_alarms : int
-        Changes that were met.
-
     Examples
     --------
     >>> from anytime.streaming.banks import OnlineRidge
@@ -106,7 +99,7 @@ class BoostedBank:
         self._rules: RoundRules | None = None
         known = STREAM_LOSSES.get(loss.name) is type(loss)
         self._native = bank if known and isinstance(bank, NativeBank) else None
-        self.n_rows = 0
+        self.n_rows = 0  # learned from
 
     # ------------------------------------------------------------------ reading
 

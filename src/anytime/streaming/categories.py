@@ -28,14 +28,9 @@ def grow_categories(known: list[Any], values: Iterable[Any]) -> None:
 
 
 class CategoryNumbers:
-    """The number that stands for each category of each such column.
+    """The number that stands for each category of the ``columns`` that hold codes: 0, 1, ..., NaN.
 
-    Parameters
-    ----------
-    columns : list of int
-        Where codes of categories stand: 0, 1, ..., NaN.
-    by_target : bool
-        Whether a category is read as its mean target, or as its code.
+    A category is read as its mean target, or, not ``by_target``, as its code.
     """
 
     def __init__(self, columns: Iterable[int], by_target: bool) -> None:

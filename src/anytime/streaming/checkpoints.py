@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -22,10 +22,6 @@ _SETTINGS = ("learner", "loss", "algorithm", "drift")  # parameters that may be 
 
 class Checkpoints(OneByOne):
     """A model that can be put down and taken up. Not used by itself."""
-
-    def truncate(self, budget: float | None = None, *, mean_budget: float | None = None) -> Self:
-        """A model of its own within smaller bounds, and that does not learn any more."""
-        return super().truncate(budget, mean_budget=mean_budget)
 
     def save(self, path: str | Path, *, learning: bool = True) -> None:
         """Write the model to an ``.anytime`` file; ``anytime.load`` reads it back.

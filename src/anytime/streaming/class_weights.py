@@ -16,14 +16,9 @@ class ClassWeights:
 
     Nobody knows the frequencies of classes before a stream ends. So "balanced" weighs a row by the rows up to and including it:
     ``n / (C n_c)``, where counts begin with one row of each class. Rows in other chunks weigh the same, to the last bit.
-
-    Parameters
-    ----------
-    fixed : (C,) float, default=None
-        None: balanced.
     """
 
-    def __init__(self, n_classes: int, fixed: ArrayLike | None = None) -> None:
+    def __init__(self, n_classes: int, fixed: ArrayLike | None = None) -> None:  # (C,); None: balanced
         self.fixed = None if fixed is None else np.asarray(fixed, dtype=np.float64)
         self.counts = np.ones(n_classes)
 

@@ -37,22 +37,6 @@ class Adwin:
     of 1, 2, 4, ... values hold a sum and a sum of squared deviations each, at most ``per_level`` of a size, so memory is
     logarithmic in the length of the window, and here a constant.
 
-    Parameters
-    ----------
-    delta : float, default=0.002
-        About how likely a false alarm is in each look at the window.
-    every : int, default=32
-        Values between two looks.
-    least : int, default=5
-        Values that each of two parts has at least.
-
-    Attributes
-    ----------
-    n_values : int
-        Length of the window.
-    mean, variance : float
-        Of the window.
-
     Examples
     --------
     >>> detector = Adwin()
@@ -62,7 +46,14 @@ class Adwin:
     True
     """
 
-    def __init__(self, delta: float = 0.002, *, per_level: int = 5, every: int = 32, least: int = 5) -> None:
+    def __init__(
+        self,
+        delta: float = 0.002,  # about how likely a false alarm is in each look at the window
+        *,
+        per_level: int = 5,
+        every: int = 32,  # values between two looks
+        least: int = 5,  # values that each of two parts has at least
+    ) -> None:
         if not 0 < delta < 1:
             raise ValueError(f"delta is a probability, between 0 and 1; got {delta}")
         self.delta, self.per_level, self.every, self.least = delta, per_level, every, least
@@ -180,14 +171,8 @@ class Adwin:
 class TwoWindows:
     """Two windows of fixed size next to each other; an alarm where the mean of the newer is higher than chance allows.
 
-    Simpler than ``Adwin`` and less sensitive: changes that are small or take longer than ``size`` values are not seen.
-
-    Parameters
-    ----------
-    delta : float, default=0.002
-        About how likely a false alarm is in each look.
-    every : int, default=32
-        Values between two looks.
+    Simpler than ``Adwin`` and less sensitive: changes that are small or take longer than ``size`` values are not seen. ``delta``
+    is about how likely a false alarm is in each look, of which there is one after ``every`` values.
     """
 
     def __init__(self, size: int = 200, delta: float = 0.002, *, every: int = 32) -> None:

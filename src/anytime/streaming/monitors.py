@@ -22,14 +22,7 @@ class EdgeMonitor:
     """Sums from which the edge of every learner is read: since the start, with old rows fading, or over the last rows.
 
     Memory does not grow with the stream. The window is kept as sums at ``panes`` moments in the past, so it covers between
-    ``window (1 - 1 / panes)`` and ``window`` rows.
-
-    Parameters
-    ----------
-    discount : float, default=0.999
-        By which a row counts less with every row that follows, for "discounted".
-    window : int, default=200
-        Rows, for "windowed".
+    ``window (1 - 1 / panes)`` and ``window`` rows. For "discounted", rows count less by ``discount`` with each that follows.
 
     Examples
     --------

@@ -14,16 +14,10 @@ _KEPT = 500
 
 
 class OpenRows:
-    """Rows kept so that learning can begin anew when a feature or a class turns up that was not there before.
-
-    Parameters
-    ----------
-    by_name : bool
-        Whether rows come as dictionaries.
-    """
+    """Rows kept so that learning can begin anew when a feature or a class turns up that was not there before."""
 
     def __init__(self, by_name: bool) -> None:
-        self.by_name = by_name
+        self.by_name = by_name  # whether rows come as dictionaries
         self.rows: deque[tuple[Any, Any, float]] = deque(maxlen=_KEPT)  # the last 500
         self.n_rows = 0  # rows seen
 

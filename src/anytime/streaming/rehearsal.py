@@ -27,16 +27,6 @@ class Rehearsal:
     from then on that twice as many rows have come as are kept, fewer by the square of how many times more. What is drawn depends
     on seed and number of the row alone.
 
-    Parameters
-    ----------
-    n_kept : int
-        Rows.
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows that have come.
-
     Examples
     --------
     >>> rehearsal = Rehearsal(100, 2, seed=0)
@@ -49,7 +39,8 @@ class Rehearsal:
     """
 
     def __init__(self, n_kept: int, n_columns: int, seed: int) -> None:
-        self.n_kept, self.seed, self.n_rows = n_kept, seed, 0
+        self.n_kept, self.seed = n_kept, seed
+        self.n_rows = 0  # that have come
         self.n_alarms, self._begun = 0, 0  # alarms so far, and rows that had come at the last one
         self._last, self._next = 0, _FIRST  # rows at the last rehearsal and at the next
         self._rows = np.zeros((n_kept, n_columns + 2))  # a ring: columns, target, weight

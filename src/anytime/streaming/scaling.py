@@ -19,19 +19,11 @@ _FLAT = 1e-9  # of a column's size: a smaller deviation is rounding, and the col
 class RunningScale:
     """Mean and standard deviation of columns over the rows seen so far; missing values do not count.
 
-    Parameters
-    ----------
-    frozen_after : int or None, default=None
-        Rows after which nothing changes any more.
-
-    Attributes
-    ----------
-    mean, scale : (d,) float
-        A column that has not varied yet has scale 1.
+    A column that has not varied yet has scale 1.
     """
 
     def __init__(self, n_columns: int, frozen_after: int | None = None) -> None:
-        self.frozen_after = frozen_after
+        self.frozen_after = frozen_after  # rows after which nothing changes any more
         self.n_rows = 0
         # the first value of each column, from which all others are counted: squares of large numbers would drown deviations
         self._origin = np.zeros(n_columns)

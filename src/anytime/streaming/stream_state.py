@@ -30,13 +30,7 @@ _PIECE = 1024  # rows at a time: what a round needs of memory does not grow with
 
 
 class StreamState:
-    """A boosted bank on rows and targets as a user has them.
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows learned from.
-    """
+    """A boosted bank on rows and targets as a user has them."""
 
     def __init__(
         self,
@@ -175,17 +169,7 @@ class StreamState:
     def plan(
         self, costs: BoundCosts, link: str, *, hypotheses: Hypotheses, evaluation_cost: float, best: bool
     ) -> Plan:
-        """A frozen copy: one stage per learner.
-
-        Parameters
-        ----------
-        hypotheses : {"last", "params"}
-            Which of its past a learner answers with.
-        evaluation_cost : float
-            Of evaluating one.
-        best : bool
-            End with the best prefix.
-        """
+        """A frozen copy: one stage per learner, each at ``evaluation_cost``; with ``best`` it ends with the best prefix."""
         boosting = self.boosting
         offset, factor = (0.0, 1.0) if self.target is None else (self.target.mean[0], self.target.scale[0])
         learners = boosting.bank.read(hypotheses)

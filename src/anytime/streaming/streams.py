@@ -87,17 +87,9 @@ def read_stream(
 
 
 def source_of(path: Path, n_rows: int = _KNOWN_BY) -> dict[str, Any] | None:
-    """By what a file is known again, though it may have grown: its columns and first rows. None for a pipe.
+    """By what a file is known again, though it may have grown: its columns and its first, at most ``n_rows``, rows.
 
-    Parameters
-    ----------
-    n_rows : int, default=20
-        Rows to know it by, at most.
-
-    Returns
-    -------
-    dict or None
-        ``name``, ``n_rows`` and ``digest``.
+    A dict of ``name``, ``n_rows`` and ``digest``; None for a pipe.
     """
     if str(path) == "-" or not path.is_file():
         return None

@@ -61,12 +61,6 @@ class Bank(ABC):
     """N on-line learners for square loss.
 
     Learners are independent of each other: the first k of a bank of N are, bit for bit, a bank of k.
-
-    Parameters
-    ----------
-    learner : StreamLearner
-    n_estimators, n_features, n_outputs : int
-    random_state : int
     """
 
     hypotheses: ClassVar[tuple[Hypotheses, ...]] = ("last",)  # what ``read`` can offer

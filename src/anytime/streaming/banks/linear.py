@@ -32,7 +32,6 @@ class OnlineRidge(StreamLearner):
         self._check(positive="l2_regularization")
 
     def bank_type(self) -> Any:
-        """What such learners are kept in."""
         return RidgeBank
 
 
@@ -61,7 +60,6 @@ class OnlineLinear(StreamLearner):
         self._check(positive="learning_rate", counts="n_components", **words)
 
     def bank_type(self) -> Any:
-        """Linear functions of columns, or of random features of them."""
         return LinearBank if self.features == "raw" else RandomFeatureBank
 
 
@@ -83,7 +81,6 @@ class RidgeBank(NativeBank):
         )
 
     def block(self) -> LinearBlock:
-        """The functions as they are now."""
         return self._block(self.native.state()["weights"])
 
     def _block(self, parameters: Array) -> LinearBlock:

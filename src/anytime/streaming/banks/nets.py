@@ -41,7 +41,6 @@ class SmallNet(StreamLearner):
         self._check(counts="hidden", positive="learning_rate", activation=("sigmoid", "leaky_relu"))
 
     def bank_type(self) -> Any:
-        """What such learners are kept in."""
         return NetBank
 
 
@@ -68,7 +67,6 @@ class NetBank(NativeBank):
         self.native.append(self._first(0, self.n_estimators))
 
     def append(self, n: int) -> None:
-        """Add ``n`` nets that say nothing yet."""
         self.native.append(self._first(self.n_estimators, n))
         self.n_estimators += n
 
@@ -91,7 +89,6 @@ class NetBank(NativeBank):
         return parameters
 
     def block(self) -> Block:
-        """The learners as they are now."""
         return self._block(self.native.state()["parameters"])
 
     def _block(self, parameters: Array) -> Block:
@@ -107,13 +104,8 @@ class NetBank(NativeBank):
 class NetBlock(Block):
     """Stages that are networks of one hidden layer.
 
-    Stage ``t`` gives ``readout[t] @ (activation(hidden[t] @ (x, 1)), 1)``; a missing value counts as 0.
-
-    Parameters
-    ----------
-    hidden : (S, h, w + 1) float
-    readout : (S, width, h + 1) float
-    activation : {"sigmoid", "leaky_relu", "cosine"}
+    Stage ``t`` gives ``readout[t] @ (activation(hidden[t] @ (x, 1)), 1)``; a missing value counts as 0. ``hidden`` is
+    (S, h, w + 1), ``readout`` (S, width, h + 1).
     """
 
     kind = "small nets"
@@ -137,11 +129,9 @@ class NetBlock(Block):
             raise ValueError(f"{n_units} hidden units, but readouts of {self.readout.shape[2] - 1}")
 
     def columns(self, stage: int) -> NDArray[np.int32]:
-        """All columns."""
         return self._columns
 
     def outputs(self, stage: int, X: Array) -> Array:
-        """(n, width) What the net says of rows."""
         return self._read_out(stage, self._units(stage, X))
 
     def _units(self, stage: int, seen: Array) -> Array:
@@ -161,21 +151,17 @@ class NetBlock(Block):
         return _native.linear_outputs(units, order, None, table, np.ascontiguousarray(readout[:, -1]))
 
     def head(self, n_stages: int) -> NetBlock:
-        """The first stages."""
         return self if n_stages == self.n_stages else self._with(self.readout[:n_stages])
 
     def scaled(self, by: float) -> NetBlock:
-        """All outputs multiplied."""
         return self._with(self.readout * by)
 
     def _with(self, readout: Array) -> NetBlock:
         return NetBlock(self.hidden[: len(readout)], readout, self.activation)
 
     def state(self) -> State:
-        """What a file keeps."""
         return {"activation": self.activation}, {"hidden": self.hidden, "readout": self.readout}
 
     @classmethod
     def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NetBlock:
-        """Read what ``state`` gave."""
         return cls(arrays["hidden"], arrays["readout"], description["activation"])

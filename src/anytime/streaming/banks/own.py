@@ -44,7 +44,6 @@ class OwnLearner(StreamLearner):
             raise TypeError(f"factory is {self.factory!r}; it must be a function that makes a learner")
 
     def bank_type(self) -> Any:
-        """What such learners are kept in."""
         return OwnBank
 
 
@@ -65,12 +64,10 @@ class OwnBank(Bank):
         return made
 
     def predict(self, X: Array) -> Array:
-        """(N, b, m) what every learner says of the rows."""
         block = self.block()
         return np.stack([block.outputs(i, X) for i in range(self.n_estimators)])
 
     def update(self, X: Array, targets: Array, weight: Array | None = None) -> None:
-        """Teach every learner its targets: see ``Bank.update``."""
         used = slice(None) if weight is None else weight > 0
         X, targets = X[used], targets[:, used]
         if not len(X):
@@ -86,7 +83,6 @@ class OwnBank(Bank):
             self._begun[i] = True
 
     def append(self, n: int) -> None:
-        """Add ``n`` learners."""
         self.objects += [self._made() for _ in range(n)]
         self._begun += [False] * n
         self.n_estimators += n
@@ -102,14 +98,12 @@ class OwnBank(Bank):
         return OwnBlock(begun, self.n_features, self.n_outputs)
 
     def state(self) -> State:
-        """Raise TypeError: objects of one's own cannot be saved."""
         raise TypeError(_UNSAVED)
 
     @classmethod
     def from_state(
         cls, learner: Any, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """Raise TypeError, as ``state`` does."""
         raise TypeError("a bank of learners of one's own cannot be read from a file")
 
 
@@ -124,11 +118,9 @@ class OwnBlock(Block):
         self._columns = np.arange(n_features, dtype=np.int32)
 
     def columns(self, stage: int) -> NDArray[np.int32]:
-        """All columns."""
         return self._columns
 
     def outputs(self, stage: int, X: Array) -> Array:
-        """(n, width) What the learner says of rows."""
         one = self.objects[stage]
         if one is None or not len(X):
             return np.zeros((len(X), self.width))
@@ -141,9 +133,7 @@ class OwnBlock(Block):
         return out.reshape(len(X), self.width)
 
     def head(self, n_stages: int) -> OwnBlock:
-        """The first stages."""
         return OwnBlock(self.objects[:n_stages], self._columns.size, self.width)
 
     def state(self) -> State:
-        """Raise TypeError, as that of the bank does."""
         raise TypeError(_UNSAVED)

@@ -95,7 +95,6 @@ class HoeffdingTree(StreamLearner):
         width_of(self.max_features, 1)
 
     def bank_type(self) -> Any:
-        """What such learners are kept in."""
         return HoeffdingBank
 
 
@@ -136,11 +135,9 @@ class HoeffdingBank(NativeBank):
         )
 
     def columns(self, i: int) -> NDArray[np.int32]:
-        """Columns that tree ``i`` may split."""
         return np.asarray(self.native.columns(i))
 
     def block(self) -> TreeBlock:
-        """The trees as they are now."""
         state = self.native.nodes()
         n_nodes = state["column"].size
         split = state["column"] >= 0

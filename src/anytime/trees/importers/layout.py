@@ -80,7 +80,8 @@ def stack_trees(
 def root_mean(trees: Sequence[Tree], leaf_weights: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """(T, W) Mean answer of each tree over its training rows.
 
-    ``leaf_weights``, (m,) of each tree, count the training rows at each node; inner nodes are ignored. All zero: leaves count alike.
+    ``leaf_weights``, (m,) of each tree, count the training rows at its leaves, and are ignored at inner nodes. All zero: leaves
+    count alike.
     """
     means = []
     for tree, rows in zip(trees, leaf_weights, strict=True):
@@ -92,7 +93,7 @@ def root_mean(trees: Sequence[Tree], leaf_weights: Sequence[NDArray[np.float64]]
 
 
 def reachable_order(left: NDArray[np.int32], right: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Nodes that can be reached from the root, level by level; in a damaged tree (a cycle) they repeat, up to ``m + 1`` entries."""
+    """Nodes that can be reached from the root, level by level; in a damaged tree, with a cycle, up to ``m + 1`` that repeat."""
     order = [0]
     for node in order:  # grows while it is read
         if left[node] != LEAF and len(order) <= left.size:
