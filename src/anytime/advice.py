@@ -19,8 +19,6 @@ from anytime.rules import Rule
 __all__ = [
     "NextPurchase",
     "Offer",
-    "affordable_part",
-    "affordable_stages",
     "chain_offers",
     "follow",
     "offer_of",
@@ -209,30 +207,6 @@ def offer_of(plan: Plan, group: int, owned: NDArray[np.bool_], **expected: Any) 
     missing.sort(key=lambda g: len(table.closure(g)))  # what is required comes first
     price = costs.amount(int(plan.costs.prices[missing].sum()))
     return Offer(costs.names[group], tuple(costs.names[g] for g in missing), price, **expected)
-
-
-def affordable_part(plan: Plan, owned: NDArray[np.bool_], cap: int) -> Plan:
-    """What best answers a row that may pay ``cap`` ticks in all, with what it owns: a prefix of the chain, or a branch."""
-    stages = affordable_stages(plan, owned, cap)
-    assert plan.quality is not None  # a plan with branches has one, and so have these
-    best, quality = plan if stages == plan.n_stages else plan.head(stages), plan.quality[stages]
-    for branch in sorted(plan.branches, key=lambda branch: _ticks_after(branch, owned)[-1]):
-        assert branch.quality is not None
-        if branch.quality[-1] > quality and _ticks_after(branch, owned)[-1] <= cap:
-            best, quality = branch, branch.quality[-1]
-    return best
-
-
-def affordable_stages(plan: Plan, owned: NDArray[np.bool_], cap: int) -> int:
-    """The most stages of a chain for which a row pays at most ``cap`` ticks in all, with what it owns."""
-    return max(int(np.searchsorted(_ticks_after(plan, owned), cap, side="right")) - 1, 0)
-
-
-def _ticks_after(plan: Plan, owned: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """(S + 1,) the most that a row has paid before the first stage and after each, with what it owns."""
-    prices, order = plan.costs.prices, np.array(plan.purchases.order, dtype=np.intp)
-    bought = np.cumsum([0, *np.where(owned[order], 0, prices[order])])[plan.purchases.groups]
-    return np.asarray(int(owned @ prices) + bought + np.cumsum([0, *plan.evaluation_ticks]), dtype=np.int64)
 
 
 def chain_offers(plan: Plan, X: Any, owned: NDArray[np.bool_], cap: int) -> Sequence[Offer]:

@@ -23,8 +23,6 @@ from sklearn.utils.validation import check_is_fitted
 from anytime.advice import (
     NextPurchase,
     Offer,
-    affordable_part,
-    affordable_stages,
     chain_offers,
     owned_groups,
     usable_groups,
@@ -413,11 +411,13 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             cap = UNLIMITED if money is None else self._ticks("budget", money)
         cap = int(min(cap, self.plan_.limit_ticks))
         known = self._known_ticks(budget, None, np.inf, None)
-        if known is not None:
-            return affordable_part(self.plan_, owned, min(int(known), cap)), cap
         plan = self.plan_ if policy is None else self.plan_.with_policy(policy)
-        if self.meter == "model":
-            stages = min(int(stages), affordable_stages(plan, owned, cap))
+        if known is not None:
+            branch, stages = plan.choice(min(int(known), cap), owned=owned)
+            if branch >= 0:
+                return plan.branches[branch], cap
+        elif self.meter == "model":
+            stages = min(stages, plan.affordable(cap, owned))
         return plan if stages == plan.n_stages else plan.head(int(stages)), cap
 
     def _offers(self, plan: Plan, X: Array, owned: NDArray[np.bool_], cap: int) -> Sequence[Offer]:

@@ -340,9 +340,20 @@ class Plan:
             return self.stage_ticks
         return self.costs.costs.budgets_ticks(np.asarray(self.expected_costs, dtype=np.float64))
 
-    def affordable(self, ticks: NDArray[np.int64] | int) -> NDArray[np.int64]:
-        """The most stages that cost any row at most ``ticks``, and no more than the plan's limit."""
-        return self.stage_ticks.searchsorted(np.minimum(ticks, self.limit_ticks), side="right")
+    def affordable(
+        self, ticks: NDArray[np.int64] | int, owned: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.int64]:
+        """The most stages that cost any row at most ``ticks``, with groups it ``owned`` before, and no more than the limit."""
+        paid = self.stage_ticks if owned is None else self._ticks_after(owned)[1:]
+        return paid.searchsorted(np.minimum(ticks, self.limit_ticks), side="right")
+
+    def _ticks_after(self, owned: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+        """(S + 1,) the most that a row has paid before the first stage and after each, if it ``owned`` groups before."""
+        if owned is None:
+            return np.append(0, self.stage_ticks)
+        prices, order = self.costs.prices, np.array(self.purchases.order, dtype=np.intp)
+        bought = np.cumsum([0, *np.where(owned[order], 0, prices[order])])[self.purchases.groups]
+        return np.asarray(owned @ prices + bought + np.cumsum([0, *self.evaluation_ticks]), dtype=np.int64)
 
     @property
     def choices(self) -> tuple[NDArray[np.int64], Choice]:
@@ -350,28 +361,34 @@ class Plan:
 
         The first is the answer before the first stage. Quality on held-out rows never falls from one to the next.
         """
-        return self._choices_of(None)
+        return self._choices_of(None, None)
 
     @cached_property
-    def _known_choices(self) -> dict[bytes | None, tuple[NDArray[np.int64], Choice]]:
+    def _known_choices(self) -> dict[tuple[bytes | None, ...], tuple[NDArray[np.int64], Choice]]:
         return {}
 
-    def _choices_of(self, held: NDArray[np.bool_] | None) -> tuple[NDArray[np.int64], Choice]:
-        """``choices`` for rows that have the groups ``held``; None: all."""
-        key = None if held is None else held.tobytes()
+    def _choices_of(
+        self, held: NDArray[np.bool_] | None, owned: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.int64], Choice]:
+        """``choices`` for rows that have the groups ``held``, None: all, and ``owned`` some before, None: none."""
+        key = tuple(None if groups is None else groups.tobytes() for groups in (held, owned))
         if key not in self._known_choices:
             if len(self._known_choices) >= _MOST_HELD:
                 self._known_choices.clear()
-            self._known_choices[key] = self._worked_out_choices(held)
+            self._known_choices[key] = self._worked_out_choices(held, owned)
         return self._known_choices[key]
 
-    def _worked_out_choices(self, held: NDArray[np.bool_] | None) -> tuple[NDArray[np.int64], Choice]:
-        offers = [(ticks, -1, stages) for stages, ticks in enumerate([0, *self.stage_ticks.tolist()])]
-        offers += [(int(b.stage_ticks[-1]), number, b.n_stages) for number, b in enumerate(self.branches)]
+    def _worked_out_choices(
+        self, held: NDArray[np.bool_] | None, owned: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.int64], Choice]:
+        offers = [(ticks, -1, stages) for stages, ticks in enumerate(self._ticks_after(owned).tolist())]
+        offers += [
+            (int(b._ticks_after(owned)[-1]), number, b.n_stages) for number, b in enumerate(self.branches)
+        ]
         known: dict[int, tuple[int, int]] = {}
         chain, best, in_branch = -np.inf, -np.inf, (-1, 0)
         for ticks, branch, stages in sorted(offers):  # of those that cost the same the chain comes first
-            if ticks > self.limit_ticks:
+            if ticks > self.limit_ticks and known:
                 break
             of = self if branch < 0 else self.branches[branch]
             assert of.quality is not None
@@ -394,17 +411,24 @@ class Plan:
         groups = (g for used in self.stage_groups[first : s + 1] for g in used.tolist())
         return sorted({needed for g in groups for needed in self.costs.table.closure(g)})
 
-    def choice(self, ticks: NDArray[np.int64] | int, held: NDArray[np.bool_] | None = None) -> Choice:
+    def choice(
+        self,
+        ticks: NDArray[np.int64] | int,
+        held: NDArray[np.bool_] | None = None,
+        owned: NDArray[np.bool_] | None = None,
+    ) -> Choice:
         """What answers a budget that is known in advance, or one per row, where rows have the groups ``held``.
 
         The longest affordable prefix of the chain, unless an affordable branch is better on held-out rows; of these the best, and
-        of equals the cheapest.
+        of equals the cheapest. The budget pays for what rows ``owned`` before, too.
         """
         if not self.branches:
-            stages = self.affordable(ticks)
+            stages = self.affordable(ticks, owned)
             return Choice(np.full_like(stages, -1), stages)
-        budgets, best = self._choices_of(None if held is None or held.all() else held)
+        budgets, best = self._choices_of(None if held is None or held.all() else held, owned)
         at = budgets.searchsorted(np.minimum(ticks, self.limit_ticks), side="right") - 1
+        if owned is not None:  # which may have cost more than the budget
+            at = np.maximum(at, 0)
         return Choice(best.branch[at], best.stages[at])
 
     @property
