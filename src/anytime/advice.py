@@ -160,7 +160,7 @@ def owned_groups(plan: Plan, rows: Rows, named: bool, bought: Iterable[str] | No
         # a group that is there needs no other group with columns, only the steps without columns before it
         for g in np.flatnonzero(there):
             owned[list(table.closure(int(g)))] = True
-        return owned & (there | ~_has_columns(plan))
+        return owned & (there | ~plan.costs.has_columns)
     names = list(plan.costs.costs.names)
     wanted = [bought] if isinstance(bought, str) else list(bought)
     number = {name: g for g, name in enumerate(names)}
@@ -178,26 +178,17 @@ def owned_groups(plan: Plan, rows: Rows, named: bool, bought: Iterable[str] | No
 
 def _given(plan: Plan, there: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
     """(G,) groups of which a row has all columns that the plan reads; where it reads none of them, all."""
-    given = _has_columns(plan)
+    given = plan.costs.has_columns.copy()
     if there is None:
         return given
-    needed = plan.read_columns | ~_is_read(plan)[plan.costs.column_group]
+    needed = plan.read_columns | ~plan.read_groups[plan.costs.column_group]
     given[plan.costs.column_group[needed & ~there]] = False
     return given
 
 
 def usable_groups(plan: Plan, owned: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """(G,) groups that stages can work with: those that a row owns, and those of which nothing is read."""
-    return owned | ~_is_read(plan)
-
-
-def _is_read(plan: Plan) -> NDArray[np.bool_]:
-    """(G,) groups of which the plan reads a column."""
-    return np.isin(np.arange(plan.costs.n_groups), plan.costs.column_group[plan.read_columns])
-
-
-def _has_columns(plan: Plan) -> NDArray[np.bool_]:
-    return np.isin(np.arange(plan.costs.n_groups), plan.costs.column_group)
+    return owned | ~plan.read_groups
 
 
 def offer_of(plan: Plan, group: int, owned: NDArray[np.bool_], **expected: Any) -> Offer:
@@ -227,7 +218,7 @@ def chain_offers(plan: Plan, X: Any, owned: NDArray[np.bool_], cap: int) -> Sequ
 
     if not lacking or not is_affordable(lacking, int(run.done[0])):
         return ()
-    readable, order = _has_columns(plan), [lacking[0]]
+    readable, order = plan.costs.has_columns, [lacking[0]]
     for g in plan.purchases.order:
         if g != lacking[0] and not owned[g] and readable[g]:
             s = _first_use(plan, run, g)
@@ -283,7 +274,7 @@ def _lacking(run: Run, s: int, row: NDArray[np.intp], owned: NDArray[np.bool_]) 
         own = plan.block_groups[s] if wanted is None else np.flatnonzero(wanted[0])
         groups += own.tolist()
     missing = [g for g in plan.purchases.order if g in groups and not owned[g]]
-    readable = [g for g in missing if (plan.costs.column_group == g).any()]
+    readable = [g for g in missing if plan.costs.has_columns[g]]
     return readable or missing
 
 

@@ -287,6 +287,11 @@ class Plan:
         return read
 
     @cached_property
+    def read_groups(self) -> NDArray[np.bool_]:
+        """(G,) groups of which some stage or rule may read a column."""
+        return np.bincount(self.costs.column_group[self.read_columns], minlength=self.costs.n_groups) > 0
+
+    @cached_property
     def evaluation_ticks(self) -> NDArray[np.int64]:
         """(S,) evaluation cost of each stage."""
         if self.evaluation_costs is None:

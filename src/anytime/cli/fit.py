@@ -265,13 +265,7 @@ def train_model(
 def make_estimator(
     model: ModelName, classify: bool, seed: int, constraints: list[list[int]] | None = None
 ) -> Any:
-    """The estimator that ``--model`` names, with the library's own defaults.
-
-    Parameters
-    ----------
-    constraints : list of lists of int or None
-        Columns that may stand in one tree together.
-    """
+    """The estimator that ``--model`` names, with the library's own defaults; ``constraints``: columns that may share a tree."""
     kind = "Classifier" if classify else "Regressor"
     parameters: dict[str, Any] = {"random_state": seed}
     if model in _OURS:
@@ -430,7 +424,7 @@ def _constraints(costs: FeatureCosts, X: pd.DataFrame, model: ModelName) -> list
     bound = costs.bind(len(names), names)
     allowed = []
     for group in range(bound.n_groups):
-        if (bound.column_group == group).any():
+        if bound.has_columns[group]:
             closure = bound.closure(np.array([group], dtype=np.int32))
             allowed.append(np.flatnonzero(closure[bound.column_group]).tolist())
     return allowed

@@ -34,12 +34,8 @@ _PICKLES = (".pkl", ".pickle", ".joblib")
 def read_table(path: Path, words: Sequence[str] = (), na_values: str | None = None) -> pd.DataFrame:
     """Read CSV (also with semicolons or tabs, also compressed), Parquet, or CSV from standard input for ``-``.
 
-    Parameters
-    ----------
-    words : sequence of str, default=()
-        Columns that hold words even where they look like numbers; blanks and ``_`` are not told apart.
-    na_values : str or None, default=None
-        Further cells that mean a missing value, separated by commas.
+    Columns called ``words``, where blanks and ``_`` are not told apart, hold words even where they look like numbers. Cells that
+    ``na_values`` lists, separated by commas, mean a missing value, too.
     """
     import pandas as pd
 

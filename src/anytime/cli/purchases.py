@@ -56,12 +56,7 @@ def purchases(plan: Plan) -> list[PlanPurchase]:
 def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = "") -> None:
     """One line per purchase, with the quality that is reached before the next; per stage where rows pay differently.
 
-    Parameters
-    ----------
-    judged : AnytimeCurve, default=None
-        Where quality is read; not given: from what the plan itself keeps of held-out data, if it does.
-    rows : str
-        What the curve was measured on, in words.
+    Quality is read from a curve, measured on ``rows``, or without one from what the plan itself keeps of held-out data.
     """
     plan, unit = model.plan_, model.costs_.unit
     title = counted(plan.n_stages, "stage")

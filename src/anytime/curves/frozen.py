@@ -19,15 +19,7 @@ from anytime.curves.elements import Elements
 
 
 class FrozenAnswer:
-    """The responses of one stage for fixed rows.
-
-    Parameters
-    ----------
-    responses : mapping from str to array
-        What each response method returns, whatever it is given. Methods that are not named do not exist.
-    classes : (C,) array, default=None
-        Class labels; None for a regressor.
-    """
+    """What each response method returns for fixed rows after one stage; methods that have no response do not exist."""
 
     def __init__(self, responses: Mapping[str, NDArray[Any]], classes: NDArray[Any] | None = None) -> None:
         self._responses = dict(responses)

@@ -20,31 +20,15 @@ __all__ = ["Bounds"]
 
 @dataclass(frozen=True)
 class Bounds:
-    """The bounds of one run, as the runtime compares them. All hold together.
+    """The bounds of one run, as the runtime compares them. All hold together."""
 
-    Attributes
-    ----------
-    until : int
-        Stages after which to stop.
-    reason : str
-        Why it ends there: "budget", "stages" or "complete".
-    cap : int
-        Realised cost, in ticks, that may be reached.
-    due : float
-        On the session's clock.
-    confidence : float or None
-        The probability of the leading class that is enough.
-    margins : (S,) float or None
-        The margin after each stage that is enough, where a mean budget lets sure rows leave early.
-    stop : StopFlag, threading.Event or similar, or None
-    """
-
-    until: int
-    reason: str = "complete"
-    cap: int = int(UNLIMITED)
-    due: float = np.inf
-    confidence: float | None = None
+    until: int  # stages after which to stop
+    reason: str = "complete"  # why it ends there: or "budget", or "stages"
+    cap: int = int(UNLIMITED)  # realised cost, in ticks, that may be reached
+    due: float = np.inf  # on the session's clock
+    confidence: float | None = None  # the probability of the leading class that is enough
     stop: Stop | None = None
+    # (S,): the margin after each stage that is enough, where a mean budget lets sure rows leave early
     margins: Array | None = None
 
     @classmethod

@@ -35,45 +35,18 @@ class Work(NamedTuple):
 
 
 class Tile:
-    """Rows that joined a batch together.
-
-    Parameters
-    ----------
-    layout : Layout
-    X : (n, d)
-        All NaN where ``examples`` fill it.
-    raws : sequence of n raw examples, or None
-    bounds : Bounds
-        How far, and for how much, each row may go.
-    timings : Timings
-    clock : callable
-    held : (G,) bool, default=None
-        Groups that rows have, where there are no raw examples. None: all.
-
-    Attributes
-    ----------
-    gone : (n,) bool
-        Rows that have left.
-    stage : int
-        The lowest stage that a row waits for; -1 when none waits.
-    spent : int
-        Ticks that all rows, also those that have left, have paid.
-    bought : (G,) bool
-        Groups that any row has bought.
-    failures : dict from group name to reasons, one per row
-    snapshot : Answer
-        The state between two units of work; replaced, never changed.
-    """
+    """Rows that joined a batch together. Readers see the ``snapshot`` between two units of work: replaced, never changed."""
 
     def __init__(
         self,
         layout: Layout,
-        X: Array,
-        raws: Sequence[object] | None,
-        bounds: Bounds,
+        X: Array,  # (n, d): all NaN where ``raws`` fill it
+        raws: Sequence[object] | None,  # n raw examples
+        bounds: Bounds,  # how far, and for how much, each row may go
         timings: Timings,
         clock: Callable[[], float],
-        held: NDArray[np.bool_] | None = None,
+        held: NDArray[np.bool_]
+        | None = None,  # (G,): groups that rows have, where there are no ``raws``; None: all
     ) -> None:
         self.layout, self.plan, self.timings, self.clock = layout, layout.plan, timings, clock
         n = len(X)
@@ -88,13 +61,14 @@ class Tile:
         self.cap = np.full(n, min(bounds.cap, layout.plan.limit_ticks), dtype=np.int64)
         self._lost = np.zeros_like(self.available)  # groups whose extractors have failed
         self.run.bound(self.cap, self.run.absent)
-        self.gone = np.zeros(n, dtype=bool)
+        self.gone = np.zeros(n, dtype=bool)  # rows that have left
         absent = () if held is None else np.flatnonzero(~held).tolist()
+        # reasons by group, one per row
         self.failures: dict[str, list[str]] = {layout.names[g]: n * ["is not there"] for g in absent}
-        self.bought = np.zeros(len(layout.names), dtype=bool)
+        self.bought = np.zeros(len(layout.names), dtype=bool)  # by any row
         self._waiting = np.zeros(n, dtype=bool)
         self._wait(np.arange(n))
-        self.stage = self._lowest_stage()
+        self.stage = self._lowest_stage()  # that a row waits for; -1 when none waits
         self.publish()
 
     @property

@@ -30,26 +30,14 @@ _GIVEN = ("plan", "X", "threads")  # what a run is started with; all else is its
 
 
 class Walk:
-    """Progress of one example.
-
-    Parameters
-    ----------
-    layout : Layout
-    example : Example
-
-    Attributes
-    ----------
-    bought : tuple of int
-        Groups in the order of purchase.
-    skipped : tuple of int
-        Stages that were left out because they did not fit, or because an extractor failed.
-    """
+    """Progress of one example."""
 
     def __init__(self, layout: Layout, example: Example) -> None:
         self.layout, self.example, self.plan = layout, example, layout.plan
         self.costs = layout.plan.costs.costs
         self.run = self._fresh_run()
-        self.bought: tuple[int, ...] = ()
+        self.bought: tuple[int, ...] = ()  # groups in the order of purchase
+        # stages that were left out because they did not fit, or because an extractor failed
         self.skipped: tuple[int, ...] = ()
 
     def _fresh_run(self) -> Run:
@@ -255,12 +243,7 @@ class Walk:
     def give(self, outcomes: Mapping[int, Any]) -> None:
         """Take features by group. The walk begins again, so that stages left out for want of them come back.
 
-        What was bought stays bought, and costs no more than it did.
-
-        Raises
-        ------
-        ValueError
-            Some do not fit their group; nothing changes.
+        What was bought stays bought, and costs no more than it did. ``ValueError``: some do not fit their group; nothing changes.
         """
         example, layout = self.example, self.layout
         before = example.state()
