@@ -411,7 +411,7 @@ class BoundCosts:
         self.prices = np.array([costs.ticks(costs.prices[name]) for name in costs.names], dtype=np.int64)
         number = {name: g for g, name in enumerate(costs.names)}
         self._required = [[number[r] for r in costs.requires.get(name, ())] for name in costs.names]
-        self.table = self._table(self._required)  # what the native code reads; it checks the groups of columns
+        self.table = self._table(self._required)  # for native code, which checks the groups
         self.has_columns = np.bincount(column_group, minlength=self.n_groups) > 0  # (G,)
 
     def _table(self, required: list[list[int]]) -> CostTable:
