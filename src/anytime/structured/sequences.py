@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.parameters import declared
 from anytime.structured.chains import Chains
 from anytime.structured.labelers import ElementLabeler
 from anytime.structured.structures import Array
@@ -14,6 +15,7 @@ from anytime.structured.structures import Array
 __all__ = ["SequenceLabeler"]
 
 
+@declared()
 class SequenceLabeler(ElementLabeler):
     """Labels the elements of sequences, features bought one after the other, neighbours' labels taken into account.
 
@@ -31,33 +33,19 @@ class SequenceLabeler(ElementLabeler):
     budget : float, default=None
         The most that any row may pay in a prediction that names no bound. None: no limit. A row is a sequence, and pays the
         price of a feature once: per element.
-    meter : {"model", "realised"}, default="model"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     learner : {"linear", "trees", "both"}, default="linear"
         What stages add: functions that are linear in numbers and have a weight for each value of a string, trees, or at each
         stage whichever gains more per unit of cost.
     context : int, default=2
         Neighbours on either side whose current predictions count; 0: none.
-    evaluation_cost : float, default=0
-        Price of evaluating one stage, features apart, in the unit of ``costs``.
     growth : float, default=0.15
         At each stage at least this share of what is spent already is spent, on as many features as that takes.
-    max_stages : int, default=60
-        The most stages that the plan may have.
     folds : int, default=4
         Copies of the model for held-out predictions.
     min_count : int, default=1
         Values of strings that fewer elements have are taken for unknown.
     epochs : int, default=8
         Passes over the elements when a linear stage is learned.
-    l2_regularization : float, default=0.5
-        Half of it times the squared weights, or values of leaves, is added to the loss.
-    max_leaf_nodes : int, default=31
-        The most leaves of a tree. None: no limit.
-    learning_rate : float, default=1.0
-        Factor by which each learner's step is shrunk.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
     n_iter_no_change : int, default=3
         Rounds without gain on the validation rows after which training ends. These are the held-out predictions.
     time_budget : float, default=None
@@ -66,17 +54,9 @@ class SequenceLabeler(ElementLabeler):
     warm_start : bool, default=False
         Whether ``fit`` goes on from the fitted model. With the same data and a larger ``max_stages``; training data are kept,
         but not in files and pickles: after these ``fit`` warns, and begins anew.
-    random_state : int, RandomState or None, default=None
-        Seed; the same seed gives the same model.
-    n_jobs : int, default=None
-        Threads. None: 1; -1: all cores. The result does not depend on it.
-    verbose : int, default=0
-        Whether progress is printed.
 
     Attributes
     ----------
-    plan_ : Plan
-    classes_ : (C,) array
     steps_ : list of StructuredStep
         What each step of training did.
 
