@@ -21,10 +21,11 @@ from anytime.plan import Plan
 from anytime.rules import ScoreRule
 from anytime.runtime import Session
 from anytime.runtime.trace import replay
-from anytime.serve.engine import Engine, Question
+from anytime.serve.engine import Engine
 from anytime.serve.pace import StagePace
 from anytime.serve.plain import write_plain
 from anytime.serve.policy import Adaptive
+from anytime.serve.questions import Question
 from anytime.testing.strategies import branching_plans
 from tests.cli.running import run
 from tests.runtime.bench import ROWS, features_of, model_of

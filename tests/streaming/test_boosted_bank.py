@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from anytime.streaming.boosted_bank import Ball, BoostedBank, Box
+from anytime.streaming.boosted_bank import BoostedBank
 from anytime.streaming.drift import Drift
 from anytime.streaming.losses import Absolute, Hinge, Logistic, Softmax, Squared
 from anytime.streaming.partial_sums import averaged, descend
+from anytime.streaming.projections import Ball, Box
 from tests.reference.plain_banks import PlainRidge
 
 KINDS = {

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from anytime.streaming.banks import HoeffdingTree, OnlineLinear, OnlineRidge, SmallNet
-from anytime.streaming.boosted_bank import Ball, BoostedBank, Box
+from anytime.streaming.boosted_bank import BoostedBank
 from anytime.streaming.drift import Drift
 from anytime.streaming.losses import Absolute, Hinge, Logistic, Softmax, Squared
+from anytime.streaming.projections import Ball, Box
 
 LEARNERS = [OnlineRidge(), OnlineLinear(), SmallNet(hidden=3), HoeffdingTree(max_depth=2, grace=20)]
 SETTINGS = [

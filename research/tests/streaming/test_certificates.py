@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anytime.streaming.boosted_bank import Ball, BoostedBank, Box
+from anytime.streaming.boosted_bank import BoostedBank
 from anytime.streaming.losses import Absolute, Hinge, Logistic, Softmax, Squared
 from anytime.streaming.partial_sums import RoundTrace, descend
+from anytime.streaming.projections import Ball, Box
 from anytime_research.streaming.certificates import (
     Record,
     descent_certificate,

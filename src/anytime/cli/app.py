@@ -24,8 +24,6 @@ from anytime.cli import (
 )
 from anytime.cli.errors import Commands
 
-__all__ = ["app"]
-
 app = typer.Typer(
     cls=Commands,
     rich_markup_mode=None,  # plain help is quicker and reads better in 80 columns

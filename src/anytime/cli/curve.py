@@ -17,8 +17,6 @@ from anytime.cli.tables import amount, console, note, number, print_table, print
 if TYPE_CHECKING:
     from anytime.curves import AnytimeCurve
 
-__all__ = ["curve"]
-
 _SHARES = (0.90, 0.95, 0.99)
 
 

@@ -15,8 +15,6 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-__all__ = ["CliError", "Commands", "UsageError"]
-
 INTERRUPTED, PIPE_CLOSED = 130, 141  # 128 + the number of the signal, as a shell reports it
 _EXTRAS = {
     "lightgbm": "lightgbm",

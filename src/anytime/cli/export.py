@@ -13,8 +13,6 @@ from anytime.cli.io import check_writable, load_model
 from anytime.cli.options import CostlyFile, ModelFile, Trusted, option
 from anytime.cli.tables import amount, console, note, step
 
-__all__ = ["export"]
-
 
 class Format(StrEnum):
     """What can be written."""

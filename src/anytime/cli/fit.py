@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from anytime.costs import FeatureCosts
 
-__all__ = ["fit", "is_classification", "read_settings"]
-
 _DEAR_START = 0.5  # share of all costs that a first answer should not take
 _SMALL = 1_000_000  # numbers in a table
 _FEWEST = 10  # rows from which some can be held out

@@ -27,8 +27,6 @@ from anytime.cli.tables import console, counted, note, print_table, print_title,
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["grow"]
-
 _LONG_ENOUGH = 120.0  # seconds to grow where nothing else ends it
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from anytime.growth import GrowthSearch, Model
     from anytime.growth.journal import Snapshot
 
-__all__ = ["GrowthScreen", "hull_lines", "plain_number", "watched"]
-
 Piece = tuple[str, str]
 _HULL, _OTHER = "bold green", "dim"
 _DOING = {

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from anytime.cli.errors import CliError
 from anytime.cli.tables import track
 
-__all__ = ["read_image_folder"]
-
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 
 

@@ -14,8 +14,6 @@ from anytime.cli.tables import console, number
 if TYPE_CHECKING:
     from anytime.curves import AnytimeCurve
 
-__all__ = ["draw", "print_curves"]
-
 Array = NDArray[np.float64]
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from anytime.streaming import StreamProgress
 
-__all__ = ["stream"]
-
 _LINES = 10.0  # seconds between two lines where no line can be written over
 
 

@@ -15,8 +15,6 @@ from anytime.cli.tables import amount, note, track
 if TYPE_CHECKING:
     from anytime.answer import Answer
 
-__all__ = ["LINES", "labels_structures", "predict_structures", "refuse_structures"]
-
 LINES = ".jsonl"  # the ending of files of JSON lines
 
 

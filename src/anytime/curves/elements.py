@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Elements", "chunk_f1", "chunk_score"]
-
 
 class Elements(NamedTuple):
     """Labelled elements of structures.

@@ -20,8 +20,6 @@ from anytime.curves.frozen import FrozenAnswer, is_classification
 from anytime.curves.metrics import EvaluationData, Metric, resolve_metric
 from anytime.curves.resampling import Bootstrap
 
-__all__ = ["curve"]
-
 METERS = ("budget", "model", "realised", "time")
 _MOST_BUDGETS = 64  # points of a curve over budgets
 _MOST_POLICIES = (

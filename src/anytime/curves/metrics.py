@@ -28,8 +28,6 @@ from anytime.curves.elements import Elements, chunk_score
 from anytime.curves.frozen import FrozenAnswer
 from anytime.losses.ranking import Pairs
 
-__all__ = ["NDCG", "EvaluationData", "Metric", "QueryMetric", "disagreement", "ndcg", "resolve_metric"]
-
 _UNBOUNDED = {"mutual_info_score", "positive_likelihood_ratio"}  # scorers without a perfect value
 _HINTS = {
     "acc": "accuracy", "auc": "roc_auc", "mse": "neg_mean_squared_error", "mae": "neg_mean_absolute_error",

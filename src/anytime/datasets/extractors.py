@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft, ndimage
 
-__all__ = ["ORDER", "SIDE"]
-
 Image = NDArray[np.float64]
 Vector = NDArray[np.float64]
 

@@ -13,8 +13,6 @@ from anytime.datasets.heart import HEART
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["describe", "load", "names"]
-
 REGISTRY: dict[str, Listing] = {entry.about.name: entry for entry in [*BUNDLED, HEART]}
 
 

@@ -24,8 +24,6 @@ from anytime.runtime.layout import Layout
 from anytime.runtime.tile import Tile, Work
 from anytime.runtime.timing import Timings
 
-__all__ = ["BatchSession"]
-
 # why rows go no further, where nothing interrupts them: of many rows the first that one of them has
 _REASONS = ("failed", "groups", "confidence", "budget")
 

@@ -15,8 +15,6 @@ from anytime.losses import LINKS, Link
 from anytime.plan import Array
 from anytime.validation import is_amount
 
-__all__ = ["Bounds"]
-
 
 @dataclass(frozen=True)
 class Bounds:

@@ -17,8 +17,6 @@ from anytime.plan import Array
 from anytime.rows import warn_of_absent
 from anytime.runtime.layout import Groups, Layout
 
-__all__ = ["Arrival", "Example"]
-
 _POLL = 1e-3  # seconds between two looks at a Python stop flag while an extractor runs
 _LONGEST = 3600.0  # what a condition variable may safely be asked to wait in one go
 

@@ -28,8 +28,6 @@ from anytime.runtime.timing import Timings
 from anytime.runtime.trace import Trace
 from anytime.runtime.walk import Walk
 
-__all__ = ["Session"]
-
 
 class Session:
     """A model, its extractors, and one example under way.

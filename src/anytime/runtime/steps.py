@@ -18,8 +18,6 @@ from anytime.runtime.timing import Pace, Timings
 from anytime.runtime.trace import Event, Trace
 from anytime.runtime.walk import PARTIAL, Walk
 
-__all__ = ["Steps"]
-
 _BESIDES = (
     1e-4  # seconds that a stage takes besides its block: its scores are written down and shown to readers
 )

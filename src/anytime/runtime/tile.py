@@ -19,8 +19,6 @@ from anytime.runtime.example import Arrival, Example
 from anytime.runtime.layout import Groups, Layout
 from anytime.runtime.timing import Timings
 
-__all__ = ["Tile"]
-
 Rows = NDArray[np.intp]
 
 _FIRST_CHUNK = 16  # rows of a block whose pace is not known yet

@@ -15,8 +15,6 @@ import numpy as np
 from anytime.features import seconds_per_unit
 from anytime.plan import Plan
 
-__all__ = ["Pace", "Timings"]
-
 _WINDOW = 128  # measurements remembered: enough for a 99th percentile, few enough to follow a machine that slows down
 _TRUSTED = 32  # measurements after which the price list is no longer asked
 _DECLINES = (

@@ -19,8 +19,6 @@ from anytime.runtime.example import Arrival, Example
 from anytime.runtime.layout import Layout
 from anytime.runtime.walk import Walk
 
-__all__ = ["Event", "ReplayError", "Trace", "replay"]
-
 
 class ReplayError(ValueError):
     """A replay did not go as recorded: another model, other features, or another machine's arithmetic."""

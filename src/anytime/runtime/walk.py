@@ -21,8 +21,6 @@ from anytime.runtime.bounds import Bounds
 from anytime.runtime.example import Arrival, Example
 from anytime.runtime.layout import Groups, Layout
 
-__all__ = ["PARTIAL", "Walk"]
-
 _ROW = np.zeros(1, dtype=np.intp)
 _LOOK_AHEAD = 64  # stages whose confidence is worked out at once
 PARTIAL = ("", "deadline", "stop")  # reasons to end while there is more to do within the budget

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from anytime.serve.board import ModelBoard
     from anytime.serve.sessions import SessionsBeside
 
-__all__ = ["Engine", "Question"]
-
 _LOOK = 5e-3  # seconds between two looks at what sessions have come to
 _FEW = 16  # rows of a piece, if a stage of so many takes no longer than a slice
 _AT_ONCE = 2e-4  # seconds of work that wait for nothing: planning them would take as long

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from anytime.structured.labelers import ElementLabeler
     from anytime.structured.model import StructuredModel
 
-__all__ = ["ExampleReader", "label_maps", "made_up"]
-
 _MADE_UP = 6  # elements of an example that nobody has sent
 _MADE_UP_PICTURE = (240, 320)  # pixels
 _CHANNELS = 3

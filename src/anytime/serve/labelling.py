@@ -25,8 +25,6 @@ from anytime.structured.scene_parser import SceneParser
 from anytime.structured.scene_session import SceneSession
 from anytime.structured.structures import Structures
 
-__all__ = ["Labelling", "pace_of"]
-
 _REASONS = ("deadline", "groups", "budget")  # of many structures the first that one of them has
 _TURNS = 2  # of measuring, the last of which counts
 

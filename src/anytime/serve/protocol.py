@@ -31,8 +31,6 @@ from anytime.serve.schemas import DTYPES, MOST_AXES
 if TYPE_CHECKING:
     from anytime.estimator import AnytimeModel
 
-__all__ = ["Tensors", "configuration", "metadata", "object_of", "read_infer", "statistics", "write_infer"]
-
 _NAMES = {dtype.str.lstrip("<|"): name for name, dtype in DTYPES.items()}
 _LENGTH = struct.Struct("<I")
 _NUMBERS = {int, float, bool}

@@ -15,8 +15,6 @@ from anytime.answer import Answer
 from anytime.features import in_background
 from anytime.serve.questions import Question
 
-__all__ = ["SessionsBeside"]
-
 
 class SessionsBeside(ABC):
     """Answers raw examples of one model by sessions, of which ``places`` run at the same time; others wait for their turn."""

@@ -32,8 +32,6 @@ from anytime.streaming.projections import Ball, Box, Projection
 Array = NDArray[np.float64]
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
-__all__ = ["Ball", "BoostedBank", "Box", "Projection"]
-
 
 class BoostedBank:
     """A bank of learners, boosted on a stream.
