@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Tags
 from sklearn.utils.validation import column_or_1d
 
 from anytime.blocks import LinearBlock
@@ -16,9 +17,6 @@ from anytime.losses import LINKS, Loss, training_loss
 from anytime.parameters import declared, without
 from anytime.plan import Plan
 from anytime.validation import class_labels, numbered_classes, target_numbers, weighed_by_class
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
 
 Array = NDArray[np.float64]
 

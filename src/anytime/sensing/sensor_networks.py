@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from anytime.costs import BoundCosts, FeatureCosts
@@ -24,9 +25,6 @@ from anytime.sensing.problem import SensingProblem, SensorGate, SensorWeights, d
 from anytime.sensing.solvers import DirectGates, GateSolver
 from anytime.trees.rows import checked_weights
 from anytime.validation import class_labels, numbered_classes, validated, weighed_by_class
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
 
 Array = NDArray[np.float64]
 

@@ -32,11 +32,11 @@ def model_of(document: dict[str, Any], schema: str = "PredictRequest") -> tuple[
 
 def read_plain(document: dict[str, Any], reader: RequestReader | ExampleReader, classifies: bool) -> Ask:
     """Read a request whose fields ``model_of`` has looked at."""
-    if isinstance(reader, ExampleReader):
-        return _read_examples(document, reader)
     wanted = document.get("probabilities", False)
     if type(wanted) is not bool:
         refuse(f"probabilities must be true or false, not {shown(wanted)}")
+    if isinstance(reader, ExampleReader):
+        return _read_examples(document, reader, wanted)
     if wanted and not classifies:
         refuse("probabilities are for classifiers; this model predicts numbers")
     raws = _raws(document)
@@ -46,11 +46,9 @@ def read_plain(document: dict[str, Any], reader: RequestReader | ExampleReader, 
     return Ask(rows, raws, limits_of(document, classifies), wanted)
 
 
-def _read_examples(document: dict[str, Any], reader: ExampleReader) -> Ask:
-    """The same of a model that labels whole structures."""
-    wanted, kind = document.get("probabilities", False), reader.kind
-    if type(wanted) is not bool:
-        refuse(f"probabilities must be true or false, not {shown(wanted)}")
+def _read_examples(document: dict[str, Any], reader: ExampleReader, wanted: bool) -> Ask:
+    """The same of a model that labels whole structures; ``wanted``: whether probabilities are."""
+    kind = reader.kind
     if wanted and reader.is_picture:
         refuse(
             "probabilities of all pixels are too many for JSON: the tensor 'probabilities' of infer has them"

@@ -9,11 +9,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length
 
@@ -37,9 +37,6 @@ from anytime.streaming.scaling import RunningScale
 from anytime.streaming.stream_state import StreamState
 from anytime.trees.clock import Clock
 from anytime.trees.rows import checked_weights
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
 
 _GROWING = ("hoeffding_tree", "stump")  # rehearse by default
 _REHEARSED = 500  # rows kept for that

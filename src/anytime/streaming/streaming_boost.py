@@ -5,10 +5,11 @@ Streaming gradient boosting: Hu, *Anytime Prediction and Learning for the Balanc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Tags
 from sklearn.utils.validation import column_or_1d
 
 from anytime.estimator import ClassifierFace, RegressorFace
@@ -18,9 +19,6 @@ from anytime.plan import Array
 from anytime.streaming.class_weights import ClassWeights
 from anytime.streaming.estimator import StreamingBoost
 from anytime.validation import class_labels, numbered_classes, target_numbers
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
 
 
 @declared()

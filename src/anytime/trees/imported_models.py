@@ -9,12 +9,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_consistent_length, column_or_1d, has_fit_parameter
@@ -40,9 +40,6 @@ from anytime.validation import (
     target_numbers,
     validated,
 )
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
 
 Rows = tuple[Any, Any, Array | None]  # X, y and weights, as the user gives them
 
