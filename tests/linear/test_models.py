@@ -387,7 +387,7 @@ def test_infinite_values_are_refused_by_predictions_too():
 def test_missing_labels_are_named():
     labels = np.array(["a", "b"] * (len(X) // 2), dtype=object)
     labels[5] = None
-    with pytest.raises(ValueError, match="no label in 1 rows, the first of them row 5"):
+    with pytest.raises(ValueError, match="y is missing in 1 rows, first in row 5"):
         Classifier(l2_regularization=0.1).fit(X, labels)
 
 
