@@ -61,31 +61,17 @@ def sf(x: Tensor, v: Tensor) -> Tensor:
 
 
 class CandidateUnion(nn.Module):
-    """All candidate shortcuts into one output.
-
-    Parameters
-    ----------
-    inputs, ops : sequences of str
-        The grid of candidates: number ``i * len(ops) + j`` is op j on input i.
-    known : dict from name to shape
-    target : tuple of int
-        Shape of the output.
-    weights : (I * J,) Parameter
-        The a_ij, shared with the other cells of the pattern.
-    mode : {"isolated", "joint", "gated"}
-    share : float
-        Share of the rows of a batch on which candidates are trained, in isolated mode.
-    """
+    """All candidate shortcuts into one output: number ``i * len(ops) + j`` is op j on input i."""
 
     def __init__(
         self,
         inputs: Sequence[str],
         ops: Sequence[str],
-        known: Mapping[str, Sequence[int]],
-        target: Sequence[int],
-        weights: nn.Parameter,
-        mode: str = "isolated",
-        share: float = 1.0,
+        known: Mapping[str, Sequence[int]],  # shapes by name
+        target: Sequence[int],  # shape of the output
+        weights: nn.Parameter,  # (I * J,): the a_ij, shared with the other cells of the pattern
+        mode: str = "isolated",  # or "joint", or "gated"
+        share: float = 1.0,  # of the rows of a batch on which candidates are trained, in isolated mode
     ) -> None:
         super().__init__()
         self.inputs, self.op_names, self.mode, self.share = tuple(inputs), tuple(ops), mode, share

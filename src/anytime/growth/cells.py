@@ -200,15 +200,9 @@ class PathMasks:
 
 
 class ShortcutMerge(nn.Module):
-    """What a growth computes: ops side by side, merged into one layer.
+    """What a growth computes: ops side by side, merged into one layer of shape ``target``.
 
-    Parameters
-    ----------
-    growth : GrownLayer
-    known : dict from name to shape
-        Of the layers that it may read.
-    target : tuple of int
-        Shape of what it gives.
+    ``known`` has the shapes of the layers that it may read.
     """
 
     def __init__(self, growth: GrownLayer, known: Mapping[str, Sequence[int]], target: Sequence[int]) -> None:

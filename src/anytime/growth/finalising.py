@@ -37,45 +37,26 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class KeptCandidates:
-    """Candidates that were kept at the sites of one pattern.
+    """Candidates that were kept at the sites of one pattern."""
 
-    Attributes
-    ----------
-    candidates : tuple of int
-        Strongest first.
-    shortcuts : tuple of Shortcut
-    strengths : tuple of float
-        What they were chosen by.
-    weights : tuple of float
-        Their a_ij.
-    """
-
-    candidates: tuple[int, ...]
+    candidates: tuple[int, ...]  # strongest first
     shortcuts: tuple[Shortcut, ...]
-    strengths: tuple[float, ...]
-    weights: tuple[float, ...]
+    strengths: tuple[float, ...]  # what they were chosen by
+    weights: tuple[float, ...]  # their a_ij
 
 
 def strengths(
     network: GrownNetwork,
     candidates: CandidateSet,
     criterion: str,
-    loss: Callable[[], Tensor] | None = None,
-    random: np.random.Generator | None = None,
+    loss: Callable[[], Tensor]
+    | None = None,  # of a batch, on which it runs the network: "gradient" and "cosine"
+    random: np.random.Generator | None = None,  # for "random"
 ) -> dict[str, Array]:
     """How strong each candidate is, by pattern.
 
-    Parameters
-    ----------
-    network : GrownNetwork
-    candidates : CandidateSet
-    criterion : {"weight", "gradient", "cosine", "magnitude", "random"}
-        "weight": |a|. "gradient": |<grad_{x_k} L, op>| on one batch. "cosine": the same divided by both norms. "magnitude": the
-        mean square of the op's parameters; one without any is 0. "random": no reason at all.
-    loss : callable, default=None
-        Runs the network on a batch and gives its loss, for "gradient" and "cosine".
-    random : Generator, default=None
-        For "random".
+    By ``criterion``, "weight": |a|. "gradient": |<grad_{x_k} L, op>| on one batch. "cosine": the same divided by both norms.
+    "magnitude": the mean square of the op's parameters; one without any is 0. "random": no reason at all.
     """
     if criterion == "weight":
         return {name: _numbers(a.abs()) for name, a in candidates.weights.items()}
@@ -144,25 +125,16 @@ def _keep_gradient(gradients: dict[int, Tensor], module: nn.Module, out: Tensor)
 
 
 def choose(
-    strength: Array,
-    shortcuts: Sequence[tuple[str, str]],
-    n_shortcuts: int,
-    weights: Array,
-    outputs: Tensor | None = None,
+    strength: Array,  # (m,)
+    shortcuts: Sequence[tuple[str, str]],  # (input, op) of each candidate
+    n_shortcuts: int,  # so many are kept, or all
+    weights: Array,  # (m,): the a_ij, for the record
+    outputs: Tensor | None = None,  # (m, values): what candidates give for some rows
 ) -> KeptCandidates:
     """The strongest candidates; ties go to the lower number.
 
-    Parameters
-    ----------
-    strength : (m,)
-    shortcuts : sequence of (input, op)
-    n_shortcuts : int
-        So many are kept, or all.
-    weights : (m,)
-        The a_ij, for the record.
-    outputs : (m, values), default=None
-        What candidates give for some rows. Each choice then lowers the others by what it explains of them, so that two that
-        say the same are not both kept: a candidate counts by its part that is orthogonal to those chosen before.
+    With ``outputs``, each choice lowers the others by what it explains of them, so that two that say the same are not both kept:
+    a candidate counts by its part that is orthogonal to those chosen before.
     """
     left = np.where(np.isfinite(strength), strength, -np.inf)
     residual = None if outputs is None else nn.functional.normalize(outputs.double(), dim=1)
@@ -187,17 +159,7 @@ def choose(
 def chosen_growths(
     architecture: Architecture, choices: Mapping[str, KeptCandidates], merge: str, projection: str
 ) -> Architecture:
-    """The child's architecture.
-
-    Parameters
-    ----------
-    architecture : Architecture
-        The parent's.
-    choices : dict from pattern to KeptCandidates
-    merge : {"cat_proj", "sum"}
-    projection : {"zero", "alpha", "random"}
-        "alpha" needs a linear projection.
-    """
+    """The architecture of the child of this one; choices are by pattern. The projection "alpha" needs a linear one."""
     return architecture.grown(
         {
             name: GrownLayer(
@@ -218,19 +180,10 @@ def child_state(
     choices: Mapping[str, KeptCandidates],
     projection: str,
 ) -> None:
-    """Give a child what its parent and the chosen candidates have learned, in place.
+    """Give a child, which has new parameters, what its parent and the chosen candidates have learned, in place.
 
-    Parameters
-    ----------
-    child : GrownNetwork
-        Of the child's architecture, with new parameters.
-    parent : GrownNetwork
-        With its candidates.
-    candidates : CandidateSet
-    choices : dict from pattern to KeptCandidates
-    projection : {"zero", "alpha", "random"}
-        What the merge begins with. "zero": the child says what its parent says. "alpha": it adds the weighted sum of the
-        candidates, exactly where the projection is linear. "random": whatever comes.
+    The merge begins with a ``projection``. "zero": the child says what its parent says. "alpha": it adds the weighted sum of the
+    candidates, exactly where the projection is linear. "random": whatever comes.
     """
     state = child.state_dict()
     known = {name: value for name, value in parent.state_dict().items() if ".union." not in name}

@@ -34,22 +34,11 @@ class ColumnPrices:
 
 @dataclass(frozen=True)
 class Gallery:
-    """How networks of a search become stages.
-
-    Parameters
-    ----------
-    input_shape : tuple of int
-    scaling : Scaling
-        That of training.
-    offset, unit : (K,) or None
-        Of targets that were scaled in training.
-    device : torch.device
-    dtype : torch.dtype
-    batch_rows : int
-    """
+    """How networks of a search become stages."""
 
     input_shape: tuple[int, ...]
-    scaling: Scaling
+    scaling: Scaling  # that of training
+    # (K,): of targets that were scaled in training
     offset: Array | None
     unit: Array | None
     device: torch.device

@@ -433,21 +433,13 @@ class GrowingModel(NetworkModel):
 
 
 class _SearchMemory:
-    """What a fitted model keeps to go on growing.
-
-    Parameters
-    ----------
-    files : dict from name to bytes, or None
-        All of the search's folder; None: the folder is the user's own.
-    search_seed : int
-    scaling, offset, unit
-        Of the rows and targets of the first fit, which all networks have been trained on.
-    """
+    """What a fitted model keeps to go on growing."""
 
     def __init__(
         self,
-        files: dict[str, bytes] | None,
+        files: dict[str, bytes] | None,  # all of the search's folder; None: the folder is the user's own
         search_seed: int,
+        # of the rows and targets of the first fit, which all networks have been trained on
         scaling: Scaling,
         offset: Array | None,
         unit: Array | None,

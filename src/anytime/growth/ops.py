@@ -17,15 +17,9 @@ __all__ = ["make_op", "state_of_copy"]
 
 
 def make_op(op: str, source: Sequence[int], target: Sequence[int], copies: int = 1) -> nn.Module:
-    """An op from layers of shape ``source`` to one of shape ``target``.
+    """An op of ``IMAGE_OPS`` or ``TABLE_OPS``, or "linear", from layers of shape ``source`` to one of shape ``target``.
 
-    Parameters
-    ----------
-    op : str
-        A name of ``architecture.IMAGE_OPS`` or ``TABLE_OPS``, or "linear".
-    source, target : (channels,) or (channels, height, width)
-    copies : int
-        The input holds the channels of so many layers, the output those of so many results.
+    With ``copies``, the input holds the channels of so many layers, the output those of so many results.
     """
     c_in, c_out = source[0], target[0]
     if len(target) == 1:

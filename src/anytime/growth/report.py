@@ -30,15 +30,7 @@ class ReportWords:
 def render(
     models: Sequence[Model], failures: Sequence[FailedJob] = (), words: ReportWords | None = None
 ) -> str:
-    """The page as text: one file that needs no other.
-
-    Parameters
-    ----------
-    models : list of Model
-        Of a search, in the order of numbers.
-    failures : list of FailedJob
-    words : ReportWords or None
-    """
+    """The page on the models of a search, in the order of numbers, as text: one file that needs no other."""
     if not models:
         raise ValueError("there is nothing to report: no model is trained yet")
     words = words or ReportWords()

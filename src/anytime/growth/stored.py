@@ -21,17 +21,8 @@ _LEAST_WEIGHTS = 4  # of a cell
 def on_meta(arguments: Mapping[str, Any], n_weights: int) -> GrownNetwork:
     """The network of an architecture in a file, without memory for its weights.
 
-    Parameters
-    ----------
-    arguments : dict
-        ``network``: the architecture as JSON.
-    n_weights : int
-        Arrays in the file: no more layers are built than there can be weights of.
-
-    Raises
-    ------
-    ValueError
-        Where it is no architecture, or a larger one than the file has weights for.
+    The file has ``n_weights`` arrays: no more layers are built than there can be weights of. ``ValueError`` where it holds no
+    architecture, or a larger one.
     """
     if set(arguments) != {"network"} or not isinstance(arguments["network"], Mapping):
         raise ValueError("a grown network is told by its architecture, and nothing else")
