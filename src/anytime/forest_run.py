@@ -15,21 +15,9 @@ _FEW = 6  # rows that are quicker taken one by one than together
 
 
 class ForestRun:
-    """Progress of a plan that is one forest, without rules.
+    """Progress of a plan that is one forest, without rules: what a ``Run`` does, to the same bits, by native calls alone.
 
-    What a ``Run`` does, to the same bits, by native calls alone.
-
-    Parameters
-    ----------
-    plan : Plan
-        With a ``plain_forest``.
-    X : (n, d) float64, C order
-
-    Attributes
-    ----------
-    done : (n,) int32
-    finished : (n,) bool
-        No row: there is no stopping rule.
+    No row is ever ``finished`` (n,): there is no stopping rule.
     """
 
     __slots__ = ("X", "_forest", "_sums", "done", "finished", "ledger", "plan", "threads")

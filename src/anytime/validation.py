@@ -36,15 +36,8 @@ def check_finite(
 ) -> None:
     """Refuse infinite values in the (n, d) numbers ``X``, in fit and in predict of every model; say in which column and row.
 
-    Parameters
-    ----------
-    X : (n, d) array of numbers
-    names : sequence of str, default=None
-        Of the columns.
-    missing : bool, default=True
-        Whether NaN may stand for a missing value.
-    largest : float
-        What counts as infinite beyond it: the largest number that a model can read.
+    NaN stands for a missing value unless ``missing`` is False. What is beyond the ``largest`` number that a model can read is
+    infinite.
     """
     values = np.asarray(X)
     if values.dtype.kind != "f" or is_within(np.ascontiguousarray(values, np.float64), largest, missing):
@@ -181,17 +174,9 @@ def is_word(value: Any) -> bool:
 
 @contextmanager
 def naming_words(X: Any, but: Any = (), y: Any = None, hint: str | None = None) -> Iterator[None]:
-    """Say where the word stands that could not be made a number.
+    """Say where in ``X`` or ``y`` the word stands that could not be made a number.
 
-    Parameters
-    ----------
-    X : (n, d) table or array, or None
-    but : container of int, default=()
-        Columns that may hold words.
-    y : (n,) or (n, k), default=None
-        Where the word may stand, if not in ``X``.
-    hint : str, default=None
-        What to do about a word in ``X``. None: make a number of it.
+    Columns ``but`` may hold words. The ``hint`` says what to do about a word in ``X``; None: make a number of it.
     """
     try:
         yield

@@ -16,20 +16,10 @@ _SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 
 
 def read_image_folder(path: Path, size: int | None = None) -> tuple[NDArray[np.uint8], NDArray[Any]]:
-    """Images and their classes from ``path/CLASS/FILE``.
+    """Images (n, channels, height, width) from ``path/CLASS/FILE``, and their classes (n,), the names of the folders.
 
-    Parameters
-    ----------
-    path : path
-    size : int or None
-        Pixels to which height and width are brought. None: all images have to be of one size.
-
-    Returns
-    -------
-    images : (n, channels, height, width) uint8
-        One channel where all images are grey, otherwise three.
-    classes : (n,) str
-        Names of the folders.
+    There is one channel where all images are grey, otherwise three. Height and width are brought to ``size`` pixels; None: all
+    images have to be of one size.
     """
     files = list(_files(path))
     names = {name for name, _ in files}

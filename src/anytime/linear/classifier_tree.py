@@ -202,10 +202,6 @@ class ClassifierTree(ClassifierFace, AnytimeModel):
         y : (n,)
         sample_weight : (n,), default=None
             A row of weight 0 is as good as absent.
-
-        Returns
-        -------
-        self
         """
         self._validate_params()
         if self.max_stages > _MOST_LEVELS:

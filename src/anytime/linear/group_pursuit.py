@@ -125,10 +125,6 @@ class GroupPursuit(AnytimeModel):
         y : (n,) or (n, k)
         sample_weight : (n,), default=None
             A row of weight 0 is as good as absent.
-
-        Returns
-        -------
-        self
         """
         self._validate_params()
         fresh = self._unfitted()
@@ -190,10 +186,6 @@ class GroupPursuit(AnytimeModel):
         classes : (C,), default=None
             Classifier: all labels there are; needed in the first call.
         sample_weight : (n,), default=None
-
-        Returns
-        -------
-        self
         """
         self._validate_params()
         known = self.__dict__.get("_stream")
@@ -236,10 +228,6 @@ class GroupPursuit(AnytimeModel):
             The column of sample weights there.
         classes : (C,), default=None
             Classifier: all labels there are. From a Parquet file they are gathered in a first pass over that column.
-
-        Returns
-        -------
-        self
         """
         self._validate_params()
         _refuse_to_do_without_rows(self)

@@ -82,12 +82,9 @@ class Path:
 class PursuitOracle:
     """A ``GainOracle`` of explained variance ``F(G) = v_G' C_G⁻¹ v_G / 2`` over groups.
 
-    Parameters
-    ----------
-    criterion : {"omp", "forward", "norm", "single", "forward_single"}
-        How candidates are scored. "omp": by the gradient over the whitened group, at most the true gain; "forward": by the
-        true gain; "norm": by the gradient as it is; "single": by its largest entry; "forward_single": by the true gain
-        of the group's best column alone.
+    Candidates are scored by a ``criterion``. "omp": by the gradient over the whitened group, at most the true gain; "forward": by
+    the true gain; "norm": by the gradient as it is; "single": by its largest entry; "forward_single": by the true gain of the
+    group's best column alone.
     """
 
     def __init__(self, problem: GroupedProblem, criterion: Criterion = "omp") -> None:
