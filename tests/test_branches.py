@@ -92,7 +92,6 @@ def budgets_of(plan: Plan) -> list[float]:
     return [*amounts.tolist(), *(amounts * (1 - 1e-9)).tolist(), np.inf]
 
 
-@settings(max_examples=80)
 @given(branching_plans())
 def test_no_row_pays_more_than_its_budget_by_either_meter(plan):
     """K1."""
@@ -105,7 +104,6 @@ def test_no_row_pays_more_than_its_budget_by_either_meter(plan):
             assert_array_equal(model.cost(ROWS, budget), answer.cost)
 
 
-@settings(max_examples=80)
 @given(branching_plans())
 def test_held_out_quality_never_falls_with_the_budget(plan):
     """K2: the best of everything that costs at most so much; brute force says which."""
@@ -124,7 +122,6 @@ def test_held_out_quality_never_falls_with_the_budget(plan):
     assert plan.choice(plan.costs.costs.budget_ticks(np.inf)) == (-1, plan.n_stages)
 
 
-@settings(max_examples=60)
 @given(branching_plans())
 def test_what_may_be_interrupted_never_touches_a_branch(plan):
     """K3: deadline, stop flag, stages, steps and resumption are those of the plan without branches, bit for bit (K7)."""
@@ -141,7 +138,6 @@ def test_what_may_be_interrupted_never_touches_a_branch(plan):
         assert_array_equal(ours.scores, theirs.scores)
 
 
-@settings(max_examples=60)
 @given(branching_plans(), st.data())
 def test_every_way_to_ask_for_a_known_budget_gives_the_same_answer(plan, data):
     """K4: batch, single rows, budgets per row, sessions with and without extractors, truncated models."""

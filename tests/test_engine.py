@@ -36,7 +36,6 @@ def two_groups(**more) -> Plan:
     )
 
 
-@settings(max_examples=150)
 @given(plans(), st.data())
 def test_engine_equals_the_obvious_implementation(plan, data):
     budgets = plan.stage_ticks.tolist() + [t // 2 for t in plan.stage_ticks.tolist()] + [UNLIMITED]
@@ -52,7 +51,6 @@ def test_engine_equals_the_obvious_implementation(plan, data):
         assert run.done[i] == done
 
 
-@settings(max_examples=100)
 @given(plans())
 def test_metering_does_not_change_the_answer(plan):
     free, metered = Run(plan, ROWS), Run(plan, ROWS, metered=True)
@@ -61,7 +59,6 @@ def test_metering_does_not_change_the_answer(plan):
     assert_array_equal(free.scores(), metered.scores())
 
 
-@settings(max_examples=100)
 @given(plans(), st.data())
 def test_a_run_in_pieces_gives_the_same_bits(plan, data):
     whole = Run(plan, ROWS, metered=True)
@@ -76,7 +73,6 @@ def test_a_run_in_pieces_gives_the_same_bits(plan, data):
     assert_array_equal(pieces.ledger.paid, whole.ledger.paid)
 
 
-@settings(max_examples=100)
 @given(plans(), st.integers(2, 12))
 def test_growing_budgets_end_where_the_last_one_alone_does(plan, steps):
     budget = int(plan.stage_ticks[-1]) * 3 // 4

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -51,7 +51,6 @@ def wordy():
 # ---------------------------------------------------------------------- the rule
 
 
-@settings(max_examples=150)
 @given(incomplete())
 def test_a_stage_that_would_read_what_is_not_there_is_left_out_and_nothing_of_it_is_paid(case):
     plan, held, budget = case
@@ -102,7 +101,6 @@ def test_a_group_beyond_the_budget_is_no_more_missed_in_a_session_than_in_predic
     assert at.Session(model).predict(row, budget=2.0).prediction == model.predict_one(whole, budget=2.0)
 
 
-@settings(max_examples=100)
 @given(incomplete(), st.data())
 def test_stages_that_were_left_out_come_back_when_their_groups_are_given(case, data):
     plan, held, budget = case

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from benchmarks._fuzz_cases import Parts, fitted, packed
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -183,7 +183,6 @@ def test_a_table_that_says_another_mean_than_rows_pay_is_found(model, data):
         at.testing.check_anytime_estimator(wrong, X=data[0][:600], y=data[1][:600])
 
 
-@settings(max_examples=60)
 @given(plans(), st.data(), st.sampled_from(["model", "realised"]))
 def test_rows_of_any_plan_leave_at_the_first_stage_whose_margin_is_enough(plan, data, meter):
     """Against the obvious way: read every stage, and stop where the margin is enough."""

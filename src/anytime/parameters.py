@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from functools import wraps
+from functools import cache, wraps
 from inspect import cleandoc, signature
 from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeVar
@@ -309,12 +309,16 @@ def check_names(estimator: type, given: Iterable[str]) -> None:
     Traceback (most recent call last):
     TypeError: Model has no parameter 'n_trees'; did you mean 'n_estimators'?
     """
-    known = {**signature(estimator.__init__).parameters}  # type: ignore[misc]
-    known.pop("self")
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
-        return
-    for name in given:
+    known, takes_any = _parameters(estimator)
+    for name in () if takes_any else given:
         if name not in known:
             near = [_MEANT[name]] if _MEANT.get(name) in known else get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
             raise TypeError(f"{estimator.__name__} has no parameter {name!r}; {hint}")
+
+
+@cache  # every construction, clone and copy asks
+def _parameters(estimator: type) -> tuple[list[str], bool]:
+    """Names of the constructor's parameters, and whether it takes any others."""
+    known = list(signature(estimator.__init__).parameters.values())[1:]  # type: ignore[misc]
+    return [parameter.name for parameter in known], any(p.kind is p.VAR_KEYWORD for p in known)

@@ -22,8 +22,9 @@ def validated(model: Any, X: Any, *y: Any, largest: float = np.finfo(np.float64)
     X, y = as_table(X), tuple(map(as_table, y))
     check_rows(model, X, predicting=not how.get("reset", True))
     missing = how.pop("ensure_all_finite", True) is not True
-    read = X
-    if y or not _is_ready(model, X, **how):
+    if not y and _is_ready(model, X, **how):
+        read = np.ascontiguousarray(X)
+    else:
         with naming_words(X, y=y[0] if y else None):
             read = validate_data(model, X, *y, ensure_all_finite=False, **how)
     names = getattr(model, "feature_names_in_", None)
@@ -55,13 +56,12 @@ def check_finite(
 
 
 def _is_ready(model: Any, X: Any, *, reset: bool = True, dtype: Any = None, **_: Any) -> bool:
-    """Whether ``X`` is an array that scikit-learn would give back as it is. It takes longer than many a prediction to say so."""
+    """Whether ``X`` is an array that scikit-learn would take as it is. It takes longer than many a prediction to say so."""
     return (
         not reset
         and type(X) is np.ndarray
         and X.dtype == np.float64
         and X.ndim == 2
-        and X.flags.c_contiguous
         and len(X) > 0
         and dtype is np.float64
         and X.shape[1] == getattr(model, "n_features_in_", None)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -131,7 +131,6 @@ def block_of(problem: Problem, **more) -> MarginBlock:
     )
 
 
-@settings(max_examples=150)
 @given(
     problems(),
     st.lists(st.lists(st.integers(-2, 2), min_size=6, max_size=6), min_size=1, max_size=4),
@@ -202,7 +201,6 @@ def test_many_purchases_at_once_and_two_threads_change_nothing(purchases):
         assert_array_equal(together["order"], steps["order"])
 
 
-@settings(max_examples=60)
 @given(problems(), st.integers(0, 2**31))
 def test_estimates_are_shares_of_the_neighbours(problem, seed):
     """budgeted_trees 2.7: in [0, 1] and multiples of 1 / |N|."""
@@ -216,7 +214,6 @@ def test_estimates_are_shares_of_the_neighbours(problem, seed):
     assert_allclose(estimate * size, np.round(estimate * size), atol=1e-9)
 
 
-@settings(max_examples=60)
 @given(problems())
 def test_without_new_neighbours_a_promise_is_kept_to_the_bit(problem):
     """budgeted_trees 2.7: the new p^O is the old p_i*."""
@@ -233,7 +230,6 @@ def test_without_new_neighbours_a_promise_is_kept_to_the_bit(problem):
     block.choose(X, memory)
 
 
-@settings(max_examples=60)
 @given(problems(), st.integers(0, 2**31))
 def test_the_full_run_is_the_classifier(problem, seed):
     """budgeted_trees 2.7: exactly the full classifier's label, here its score."""

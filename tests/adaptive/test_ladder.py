@@ -1,6 +1,7 @@
 """Exits on ever more columns: margins, columns, the estimator (adaptive_approximation 10)."""
 
 import warnings
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -166,10 +167,16 @@ def ladder(costly=None, **settings):
     return LadderClassifier(costly, n_estimators=10, max_stages=4, random_state=0, **settings)
 
 
+@cache
+def fitted(n_classes=2, **settings):
+    """A ladder on the rows above, which several tests look at."""
+    return ladder(**settings).fit(*rows(n_classes)[:2])
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_it_costs_less_and_is_about_as_accurate(n_classes):
     X, y, X_test, y_test = rows(n_classes)
-    model = ladder(tolerance=0.02).fit(X, y)
+    model = fitted(n_classes, tolerance=0.02)
     costly = KNeighborsClassifier().fit(X, y)
     assert model.cost(X_test).mean() < 0.9 * 8
     assert model.score(X_test, y_test) > costly.score(X_test, y_test) - 0.05
@@ -202,8 +209,7 @@ def test_labels_of_noise_cannot_be_foretold():
 
 
 def test_points_go_from_dear_to_cheap_and_name_the_first_exit_in_use():
-    X, y, _, _ = rows()
-    model = ladder(mean_budget=6.0).fit(X, y)
+    model = fitted(2, mean_budget=6.0)
     costs = [point.cost for point in model.points_]
     assert costs == sorted(costs, reverse=True)
     assert [point.sent for point in model.points_ if point.threshold == -np.inf] == [1.0]
@@ -235,7 +241,7 @@ def test_the_scale_of_weights_does_not_matter_beside_validation_rows():
     np.testing.assert_allclose(few.margins_, many.margins_)
 
 
-@pytest.mark.parametrize("budget", [4.0, 5.0, 6.0])
+@pytest.mark.parametrize("budget", [4.0, 6.0])
 def test_rows_that_are_sent_are_those_the_costly_model_is_asked_about(budget):
     X, y, X_val, y_val = rows()
     asked = []
@@ -275,8 +281,8 @@ def test_too_small_a_budget_buys_nothing():
 
 
 def test_rows_pay_for_the_columns_on_their_way_once():
-    X, y, X_test, _ = rows()
-    model = ladder(tolerance=0.02).fit(X, y)
+    X_test = rows()[2]
+    model = fitted(2, tolerance=0.02)
     chain = Chain.of(model.plan_)
     first = {int(j) for j in chain.exits[0].cheap.columns(0)}
     left = model.gate_score(X_test) <= 0
@@ -287,7 +293,7 @@ def test_rows_pay_for_the_columns_on_their_way_once():
 
 def test_an_adaptive_model_may_be_the_costly_one():
     X, y, X_test, y_test = rows()
-    inner = ladder(mean_budget=6.0).fit(X, y)
+    inner = fitted(2, mean_budget=6.0)
     outer = LadderClassifier(inner, n_estimators=10, max_stages=3, mean_budget=4.5, random_state=0).fit(X, y)
     assert outer.margins_.size == outer.plan_.n_stages - inner.plan_.n_stages
     assert outer.sent(X_test).mean() == pytest.approx(outer.sent_, abs=0.1)

@@ -1,12 +1,11 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anytime.curves import pareto_frontier
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=20), st.booleans())
 def test_frontier_is_what_nothing_dominates(points, greater):
     costs, values = np.array(points, dtype=float).T

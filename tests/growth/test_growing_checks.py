@@ -14,7 +14,7 @@ from anytime.networks import TrainingRecipe  # noqa: E402
 from anytime.testing import check_anytime_estimator  # noqa: E402
 
 torch.set_num_threads(1)
-RECIPE = TrainingRecipe(epochs=20, batch_size=32, optimizer="adamw", learning_rate=2e-2, weight_decay=0.0)
+RECIPE = TrainingRecipe(epochs=10, batch_size=32, optimizer="adamw", learning_rate=3e-2, weight_decay=0.0)
 QUICK = TrainingRecipe(epochs=1, batch_size=32, optimizer="adamw", learning_rate=1e-2)
 SMALL = {
     "n_cells": 1,

@@ -13,7 +13,7 @@ from anytime.networks import TrainingRecipe  # noqa: E402
 from anytime.testing import check_anytime_estimator  # noqa: E402
 
 torch.set_num_threads(1)
-RECIPE = TrainingRecipe(epochs=20, batch_size=16, optimizer="adamw", learning_rate=1e-2, weight_decay=0.0)
+RECIPE = TrainingRecipe(epochs=8, batch_size=16, optimizer="adamw", learning_rate=2e-2, weight_decay=0.0)
 SMALL = {
     "backbone_arguments": {"width": 8},
     "max_stages": 3,

@@ -33,7 +33,6 @@ def margin_plan(random: np.random.Generator, n_stages: int) -> Plan:
     )
 
 
-@settings(max_examples=100)
 @given(plans(), st.data())
 def test_batch_equals_the_engine(plan, data):
     model = model_of(plan, meter=data.draw(st.sampled_from(["model", "realised"])))
@@ -59,7 +58,6 @@ def test_batch_equals_the_engine(plan, data):
         assert answer.groups == eager.groups
 
 
-@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 40))
 def test_queue_equals_naive_evaluation_stage_by_stage(seed, n_stages):
     """P19: scores and costs after every stage, and the rows that each stage worked on."""
@@ -145,7 +143,6 @@ def test_infinite_threshold_reproduces_the_unfiltered_run():
 # ---------------------------------------------------------------------- bounds
 
 
-@settings(max_examples=60)
 @given(plans(), st.floats(0, 1.2), st.booleans())
 def test_batch_budget_is_never_exceeded_and_can_be_raised(plan, share, lazy):
     model = model_of(plan)

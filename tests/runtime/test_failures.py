@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -116,7 +116,6 @@ def test_missing_value_is_a_failure_only_for_a_model_that_cannot_use_it():
     assert answer.prediction == 301.5
 
 
-@settings(max_examples=150)
 @given(incomplete(), st.sampled_from(list(ROWS)), st.data())
 def test_lost_group_leaves_out_exactly_the_stages_on_whose_path_it_is(case, x, data):
     """The answer is that of a row without the group, and no more is bought for a stage than it takes to know that."""

@@ -80,7 +80,6 @@ def naive_updates(plan: Plan, X: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------------- P18
 
 
-@settings(max_examples=60)
 @given(cases)
 def test_rows_that_do_not_pass_are_bit_identical_and_pay_nothing(case):
     """P18: scores of non-passing rows before and after each stage; the stage's cost is that of the rows that pass."""
@@ -203,7 +202,6 @@ class StopsAfter:
         return self.left < 0
 
 
-@settings(max_examples=60, deadline=None)
 @given(cases, st.booleans(), st.data())
 def test_native_filters_do_what_filters_in_python_do(case, metered, data):
     """The same bits, payments and updates, within any limits, interrupted and resumed."""

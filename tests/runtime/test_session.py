@@ -32,7 +32,6 @@ def budgets(plan: Plan):
 # ---------------------------------------------------------------------- P23: lazy equals eager
 
 
-@settings(max_examples=150)
 @given(plans(), rows, st.data(), st.sampled_from(["model", "realised"]))
 def test_lazy_features_give_the_answer_of_all_features(plan, x, data, meter):
     """P23: the same bits within every budget, and never a dearer way."""
@@ -54,7 +53,6 @@ def test_lazy_features_give_the_answer_of_all_features(plan, x, data, meter):
     assert answer.groups == log
 
 
-@settings(max_examples=80)
 @given(plans(), st.data(), st.sampled_from(["model", "realised"]), st.booleans())
 def test_a_truncated_model_ends_for_the_same_reason_everywhere(plan, data, meter, lazily):
     """A model's own limit is its end, for batches and sessions alike; a budget below it is a reason of its own."""
@@ -119,7 +117,6 @@ def test_only_groups_on_the_rows_own_path_are_computed():
 # ---------------------------------------------------------------------- interrupt, resume, state
 
 
-@settings(max_examples=75)
 @given(plans(), rows, st.data())
 def test_resumed_equals_uninterrupted(plan, x, data):
     """Spec 9.1: continuing after an interrupt gives bit-identical results, also in another process."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
@@ -32,7 +32,6 @@ def broken(row):
     raise OSError("no connection")
 
 
-@settings(max_examples=75)
 @given(plans(), st.sampled_from(list(ROWS)), st.data())
 def test_replay_repeats_every_run(plan, x, data):
     """Spec 9.8: stage order, features computed, costs and scores, also after interrupts and through a file."""
@@ -53,7 +52,6 @@ def test_replay_repeats_every_run(plan, x, data):
     assert_array_equal(replay(model, eager.trace, x).scores, eager.read().scores)
 
 
-@settings(max_examples=75)
 @given(incomplete(), st.data())
 def test_replay_repeats_whatever_was_done_with_an_example(case, data):
     """Rows that lack groups, extractors that fail, budgets that rise and fall, stages skipped, values given, and given again."""

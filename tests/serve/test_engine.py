@@ -44,7 +44,6 @@ def many_stages(n_stages=100, link="logistic"):
 # ---------------------------------------------------------------------- the same answers
 
 
-@settings(max_examples=60)
 @given(plans(), st.data(), st.sampled_from(["model", "realised"]), st.sampled_from([0.004, 1e-6]))
 def test_answers_are_the_models_own_bit_for_bit(plan, data, meter, seconds):
     model = model_of(plan, meter=meter)
@@ -141,7 +140,6 @@ def test_confidence_stops_each_row_at_the_first_checkpoint_that_is_sure_enough(p
         assert not served.partial[i]
 
 
-@settings(max_examples=60)
 @given(plans(), st.data(), st.sampled_from(["model", "realised"]))
 def test_rows_that_lack_groups_are_answered_as_the_engine_answers_them(plan, data, meter):
     costs = plan.costs.costs
@@ -192,7 +190,6 @@ def test_why_it_ended_is_said():
 # ---------------------------------------------------------------------- in time
 
 
-@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.floats(0.2, 20.0))
 def test_nobody_is_late_by_an_exact_pace(seed, load):
     """Questions of some rows each, some with deadlines of their own, at up to twenty times what all stages would allow."""

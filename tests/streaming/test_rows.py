@@ -28,7 +28,6 @@ SMALL = {"n_estimators": 5, "random_state": 0}
 @given(
     st.integers(1, 30), st.lists(st.integers(1, 8), min_size=1, max_size=5), st.none() | st.integers(1, 20)
 )
-@settings(max_examples=60, deadline=None)
 def test_scales_are_those_of_all_rows_so_far_whatever_the_chunks(seed, chunks, frozen_after):
     rng = np.random.default_rng(seed)
     X = rng.normal(1e6, 2.0, size=(sum(chunks), 3))

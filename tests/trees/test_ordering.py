@@ -280,8 +280,7 @@ def test_a_loss_that_is_no_number_is_named():
 
 @pytest.mark.realtime
 @pytest.mark.slow
-@pytest.mark.parametrize(("K", "loss", "seconds"), [(1, LOGISTIC, 3), (10, SOFTMAX, 10)])
-@pytest.mark.parametrize("G", [30, 500])
+@pytest.mark.parametrize(("K", "loss", "seconds", "G"), [(1, LOGISTIC, 3, 30), (10, SOFTMAX, 10, 500)])
 def test_five_hundred_stages_are_ordered_in_seconds(K, loss, seconds, G):
     problem = instance(0, 500, 2000, K, G)
     problem["needs"] = np.random.default_rng(0).random((500, G)) < 5 / G

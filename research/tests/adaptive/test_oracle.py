@@ -17,7 +17,6 @@ def problem(seed, n=8):
 
 
 @given(st.integers(0, 10**6), st.floats(0, 3))
-@settings(max_examples=60, deadline=None)
 def test_mean_loss_and_cost_follow_from_who_stays(seed, price):
     l0, l1, c0, c1 = problem(seed)
     routed = route_at_price(l0, l1, c0, c1, price)
@@ -47,7 +46,6 @@ def test_a_worse_routing_is_told_from_the_best():
 
 
 @given(st.integers(0, 10**6), st.floats(0, 1))
-@settings(max_examples=60, deadline=None)
 def test_a_budget_is_met_by_splitting_at_most_one_row(seed, share):
     l0, l1, c0, c1 = problem(seed)
     budget = c1.mean() + share * (c0.mean() - c1.mean())

@@ -8,7 +8,9 @@ all rows of a query: the gradient, which knows of no weights, is then right for 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,24 @@ from anytime.losses.loss import Loss
 from anytime.losses.targets import Array, Target
 
 Rows = NDArray[np.intp]
+Known = TypeVar("Known")
 _BLOCK = 1 << 18  # pairs looked at together: few enough for the cache
+_REMEMBERED = 4  # targets: those to learn from, those to judge on, and those of quick models
+
+
+def _remembering(make: Callable[[Target], Known]) -> Callable[[Target], Known]:
+    """``make(y)``, remembered for the last few targets: boosting asks about the same ones in every round."""
+    remembered: list[tuple[Target, Known]] = []
+
+    def known(y: Target) -> Known:
+        for targets, value in tuple(remembered):
+            if np.array_equal(targets, y):
+                return value
+        value = make(y)
+        remembered[:] = [(y.copy(), value), *remembered[: _REMEMBERED - 1]]
+        return value
+
+    return known
 
 
 class Pairs:
@@ -40,6 +59,13 @@ class Pairs:
 
     def __iter__(self) -> Iterator[tuple[Rows, Rows]]:
         """The better and the worse row of each pair, in blocks of bounded size."""
+        return self._blocks() if self.n_pairs > _BLOCK else iter(self._only_block)
+
+    @cached_property
+    def _only_block(self) -> list[tuple[Rows, Rows]]:
+        return list(self._blocks())
+
+    def _blocks(self) -> Iterator[tuple[Rows, Rows]]:
         marks = np.minimum(np.arange(0, self.n_pairs + _BLOCK, _BLOCK), self.n_pairs)
         cuts = np.searchsorted(self._total, marks)
         for start, stop in pairwise(cuts):
@@ -47,6 +73,25 @@ class Pairs:
             better = np.repeat(np.arange(start, stop), counts)
             within = np.arange(self._total[start], self._total[stop]) - self._total[better]
             yield self._order[better], self._order[self._worse[better] + within]
+
+
+class _Grades(NamedTuple):
+    """What NDCG knows of rows before they are ranked."""
+
+    gain: Array  # (n,)
+    query: Rows  # (n,) from 0 on
+
+    def ideal(self, k: int | None) -> Array:
+        """(queries,) the gains of the best ranking, discounted."""
+        return np.bincount(self.query, self.gain * _discounts(self.gain, self.query, k))
+
+
+def _read_grades(y: Target) -> _Grades:
+    gain = np.exp2(np.asarray(y[:, 0], dtype=np.float64)) - 1.0
+    return _Grades(gain, np.unique(y[:, 1], return_inverse=True)[1].reshape(-1))
+
+
+_pairs_of, _grades_of = _remembering(Pairs), _remembering(_read_grades)
 
 
 def _next_start(changes: NDArray[np.bool_]) -> Rows:
@@ -68,7 +113,7 @@ def _pairwise(
 
     def summed(scores: Array, y: Target, of_margin: Margin, sign: float) -> Array:
         """(n,) Sums over the pairs of each row, those in which it is the worse one with this sign."""
-        pairs = Pairs(y)
+        pairs = _pairs_of(y)
         weigh, f, n = importance(pairs, scores, y), scores[:, 0], pairs.n_rows
         total = np.zeros(n)
         for better, worse in pairs:
@@ -127,10 +172,9 @@ def lambdarank(k: int | None = None) -> Loss:
         raise ValueError(f"NDCG@k needs k ≥ 1, not {k}")
 
     def importance(pairs: Pairs, scores: Array, y: Target) -> Callable[[Rows, Rows], Array]:
-        gain = np.exp2(np.asarray(y[:, 0], dtype=np.float64)) - 1.0
-        query = np.unique(y[:, 1], return_inverse=True)[1]
+        gain, query = grades = _grades_of(y)
         discount = _discounts(scores[:, 0], query, k)
-        ideal = np.bincount(query, gain * _discounts(gain, query, k))[query]
+        ideal = grades.ideal(k)[query]
         share = pairs.n_rows / pairs.n_queries / np.where(ideal > 0, ideal, 1.0)
 
         def change(better: Rows, worse: Rows) -> Array:
@@ -162,15 +206,16 @@ def ndcg_shortfall(scores: Array, y: Target, k: int | None = 10) -> float:
     >>> round(ndcg_shortfall(np.array([[0.1], [0.9], [0.5]]), grades), 4)
     0.2691
     """
-    gain = np.exp2(np.asarray(y[:, 0], dtype=np.float64)) - 1.0
-    query = np.unique(y[:, 1], return_inverse=True)[1]
+    gain, query = grades = _grades_of(y)
     reached = np.bincount(query, gain * _shared(_discounts(scores[:, 0], query, k), scores[:, 0], query))
-    ideal = np.bincount(query, gain * _discounts(gain, query, k))
+    ideal = grades.ideal(k)
     matters = ideal > 0
     return float(1.0 - np.mean(reached[matters] / ideal[matters])) if matters.any() else 0.0
 
 
 def _shared(discounts: Array, scores: Array, query: Rows) -> Array:
     """(n,) discounts, each the mean over the rows of its query with the same score."""
-    tied = np.unique(np.column_stack([query, scores]), axis=0, return_inverse=True)[1].ravel()
+    order, tied = np.lexsort((scores, query)), np.zeros(scores.size, dtype=np.intp)
+    changes = (np.diff(query[order]) != 0) | (np.diff(scores[order]) != 0)
+    tied[order[1:]] = np.cumsum(changes)
     return np.asarray((np.bincount(tied, discounts) / np.bincount(tied))[tied])
