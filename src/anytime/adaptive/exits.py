@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,16 +117,21 @@ def best_margins(answers: Answers, price: float, start: Array | None = None) -> 
 def _best_cut(margin: Array, gain: Array) -> float:
     """The margin from which on leaving gains the most in all; margins fall."""
     total = np.concatenate([[0.0], np.cumsum(gain)])
-    few = margin.size < _MOST_CUTS
-    inner = (
-        np.arange(1, margin.size) if few else np.linspace(0, margin.size, _MOST_CUTS).astype(np.intp)[1:-1]
-    )
+    inner = _inner_cuts(margin.size)
     apart = inner[margin[inner - 1] > margin[inner]]  # rows of one margin go together
     cuts = np.concatenate([[0], apart, [margin.size]])
     best = int(cuts[np.argmax(total[cuts])])
     if best == 0:
         return np.inf
     return -np.inf if best == margin.size else float(margin[best - 1])
+
+
+@lru_cache(maxsize=1024)  # the same numbers of rows come again for every price
+def _inner_cuts(n_rows: int) -> NDArray[np.intp]:
+    """Places between falling margins at which a cut is tried."""
+    if n_rows < _MOST_CUTS:
+        return np.arange(1, n_rows)
+    return np.linspace(0, n_rows, _MOST_CUTS).astype(np.intp)[1:-1]
 
 
 def crossed_path(
