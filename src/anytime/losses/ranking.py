@@ -83,7 +83,8 @@ class _Grades(NamedTuple):
 
     def ideal(self, k: int | None) -> Array:
         """(queries,) the gains of the best ranking, discounted."""
-        return np.bincount(self.query, self.gain * _discounts(self.gain, self.query, k))
+        discounted = self.gain * _discounts(self.gain, self.query, k)
+        return np.asarray(np.bincount(self.query, discounted), dtype=np.float64)
 
 
 def _read_grades(y: Target) -> _Grades:
