@@ -9,8 +9,6 @@ from typing import Any
 import scipy.linalg  # noqa: F401  # brings its own library, which is to be found below
 from threadpoolctl import ThreadpoolController  # scikit-learn brings it
 
-__all__ = ["blas_threads"]
-
 
 def blas_threads(most: int | None) -> AbstractContextManager[Any]:
     """A context in which products of matrices use at most so many threads; None: as many as they like."""

@@ -29,18 +29,6 @@ from numpy.typing import NDArray
 
 from anytime.validation import as_table, check_finite, check_rows
 
-__all__ = [
-    "RowReader",
-    "Rows",
-    "is_named",
-    "listed",
-    "read_table",
-    "shown",
-    "spellings",
-    "warn_of_absent",
-    "warn_of_mistakes",
-]
-
 Array = NDArray[np.float64]
 
 _NUMBERS = frozenset([float, int, bool, type(None)])

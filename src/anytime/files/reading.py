@@ -13,8 +13,6 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FILE", "ArrayShelf", "BadFileError", "Fields", "bad", "parse_json"]
-
 FILE = "the file"  # as a place: the whole of it
 
 _LONGEST_INTEGER = 20  # characters of -2**63 and of 2**64 - 1

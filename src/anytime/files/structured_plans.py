@@ -11,8 +11,6 @@ from anytime.blocks import Block
 from anytime.files.reading import ArrayShelf, Fields, bad
 from anytime.files.values import write_number
 
-__all__ = ["read_structured", "written_structured"]
-
 _LINEAR = {
     **dict.fromkeys(("columns", "context", "categories"), ("<i4", 1)),
     "weights": ("<f4", 2),

@@ -15,8 +15,6 @@ from anytime.greedy.selection import Selection
 
 Array = NDArray[np.float64]
 
-__all__ = ["Certificate"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate:

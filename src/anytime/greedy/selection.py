@@ -24,19 +24,6 @@ from anytime.greedy.prices import SUM_SLACK, FlatPrices, GroupPrices, Prices, ra
 Array = NDArray[np.float64]
 _Amount = TypeVar("_Amount", float, Array)
 
-__all__ = [
-    "FlatPrices",
-    "GainOracle",
-    "GroupPrices",
-    "Selection",
-    "SetFunction",
-    "doubling",
-    "greedy",
-    "rates_of",
-    "replay",
-    "rival_ceiling",
-]
-
 _SLACK = 1e-9  # relative rounding error of a gain that is still taken for zero
 _ROOMS = 65  # budgets at which a run keeps what the gains still to be had add up to
 

@@ -31,8 +31,6 @@ from anytime.parameters import declared, store
 from anytime.plan import Plan
 from anytime.validation import class_labels, numbered_classes, validated, weighed_by_class
 
-__all__ = ["ClassifierTree", "LinearTree", "LinearTreeBlock", "SubmodularTreeClassifier"]
-
 Array = NDArray[np.float64]
 
 _MOST_LEVELS = 12

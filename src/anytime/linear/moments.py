@@ -19,8 +19,6 @@ from sklearn.utils.validation import check_array
 
 Array = NDArray[np.float64]
 
-__all__ = ["Moments", "Standardised", "deviations", "submatrix"]
-
 _CHUNK_BYTES = 1 << 24  # of float64 copies made at a time: they stay in the cache until they are multiplied
 _FEWEST_ROWS = 256  # of a chunk; a product of fewer reads and writes more than it multiplies
 _TILE = 256  # rows and columns that are mirrored at a time: a tile and its image stay in the cache

@@ -22,17 +22,6 @@ from anytime.linear.tuning import least_norm
 
 Array = NDArray[np.float64]
 
-__all__ = [
-    "Arrangement",
-    "GivenOrder",
-    "LassoOrder",
-    "Recipe",
-    "Sequenced",
-    "all_sets",
-    "few_sets",
-    "lasso_weights",
-]
-
 _SMALL = 4000  # columns
 MOST_GROUPS = 17  # whose sets are all tried
 _MOST_WORK = 2e8  # products of columns in all sets of groups: about a second, which a certificate may take

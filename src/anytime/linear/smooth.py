@@ -32,8 +32,6 @@ Array = NDArray[np.float64]
 Columns = NDArray[np.intp]
 _T = TypeVar("_T")
 
-__all__ = ["Fit", "GradientOracle", "LinearObjective", "RefitOracle", "SmoothObjective"]
-
 _NEAR = 1e-2  # of the gradient at the start
 _ROUND = 30  # iterations after which the curvature is looked at again
 _FAR = 1e3  # times the goal: more than rounding

@@ -17,8 +17,6 @@ from anytime.linear.pursuit import DEPENDENT, GroupedProblem, Path, PursuitOracl
 
 Array = NDArray[np.float64]
 
-__all__ = ["RIDGES", "OrderedRefits", "Tuned", "fitted_prefixes", "order_ridge", "tuned"]
-
 RIDGES = (1e-5, 1e-3, 1e-2, 1e-1, 1.0)  # tried where the ridge is chosen on held-out rows
 _MOST_LOOKS = 40  # prefixes at which ridges are compared; those between take the choice of the next
 _BEYOND = (

@@ -21,8 +21,6 @@ from anytime.trees.held_out import HeldOut, HeldOutLoss, Progress
 
 Array = NDArray[np.float64]
 
-__all__ = ["BundlePurchase", "HeldOutLoss", "OrderingLog", "order_stages"]
-
 # Loss values are means over rows: more numbers (rows times outputs) than this hardly change an order, only the time.
 _MOST_NUMBERS = 20_000
 # Numbers that scoring purchases may take in all, a few seconds; beyond it they are scored on fewer rows.
