@@ -103,7 +103,8 @@ def test_large_pictures_are_made_smaller_before_they_are_sent(browser, address, 
     with visiting(browser, address) as tab:
         tab.set_input_files("#file", path)
         expect(tab.locator("#label-stage")).to_contain_text("of", timeout=15000)
-        assert tab.evaluate(PIXELS)[:2] == [640, 480]
+        canvas = "document.getElementById('canvas')"
+        assert tab.evaluate(f"[{canvas}.width, {canvas}.height]") == [640, 480]
 
 
 def test_words_have_the_colours_of_their_labels(browser, address):
