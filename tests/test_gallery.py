@@ -15,11 +15,12 @@ GALLERY = Path(__file__).resolve().parents[1] / "docs" / "gallery"
 PROGRAMS = sorted(GALLERY.glob("*.py"))
 SMALLER = {  # constants of programs, and what they are here
     "cheap_before_svm": {"SPLITS": 1, "TREES": 5},
-    "detection": {"PATCHES": 1000},
-    "early_and_late": {"ROWS": 500},
+    "detection": {"PATCHES": 1000, "STUMPS": 40},
+    "early_and_late": {"ROWS": 500, "ADDED": 60},
     "growing_hull": {"EPOCHS": 1},
     "half_price_forest": {"SPLITS": 2},
     "images_early_and_late": {"EPOCHS": 1},
+    "moving_stream": {"ROWS": 4000},
     "network_exits": {"EPOCHS": 1},
     "street": {"STREETS": 5, "HEIGHT": 100, "WIDTH": 140},
     "when_to_ask": {"RUNS": 2},

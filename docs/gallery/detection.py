@@ -15,6 +15,7 @@ from anytime.boosting import CascadeClassifier, TreeLearner, margin_filters
 from anytime_research.datasets import make_patches  # in the repository (research/), not in the wheel
 
 PATCHES = 4000
+STUMPS = 150
 X, y, costs = make_patches(PATCHES, random_state=0)
 X_test, y_test, _ = make_patches(6000, random_state=1)
 
@@ -23,7 +24,7 @@ stumps = {
     "loss": "exponential",
     "learners": [TreeLearner(max_depth=1)],
     "learning_rate": 0.3,
-    "n_estimators": 150,
+    "n_estimators": STUMPS,
     "validation_fraction": None,
     "random_state": 0,
 }

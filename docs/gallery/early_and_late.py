@@ -25,6 +25,7 @@ def measured(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 ROWS = 2500
+ADDED = 300
 prices = np.repeat([1.0, 5.0, 20.0], 4)
 costs = at.FeatureCosts(prices, unit="units")
 (X, y), (X_test, y_test) = measured(ROWS, seed=0), measured(4000, seed=1)
@@ -51,7 +52,7 @@ small_and_large = [
         3.0,
     )  # what a price counts in its splits: from nothing to nearly everything
 ]
-adding = {"learners": small_and_large, "n_estimators": 300, "n_iter_no_change": 300}
+adding = {"learners": small_and_large, "n_estimators": ADDED, "n_iter_no_change": ADDED}
 models = {
     "renewing (the default)": at.SpeedBoostClassifier(costs=costs, n_estimators=200, random_state=0),
     "adding, judged where it was fitted": at.AdditiveSpeedBoostClassifier(

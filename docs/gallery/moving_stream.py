@@ -14,7 +14,8 @@ import numpy as np
 import anytime as at
 from anytime.streaming import Drift, HoeffdingTree
 
-ROWS, WINDOW = 12_000, 500
+ROWS = 12000
+WINDOW = 500
 PRICES, BUDGETS = [1, 1, 2, 2, 3, 3, 5, 5, 8, 8], [0, 10, 20, 38]
 random = np.random.default_rng(0)
 
