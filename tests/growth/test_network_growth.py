@@ -328,14 +328,14 @@ def planted(seed):
     return architecture, X.numpy(), y.numpy(), known, truth
 
 
-@pytest.mark.parametrize(("criterion", "least", "most"), [("weight", 8, 10), ("random", 0, 4)])
+@pytest.mark.parametrize(("criterion", "least", "most"), [("weight", 16, 20), ("random", 0, 8)])
 def test_a_planted_shortcut_is_found_and_not_by_chance(tmp_path, criterion, least, most):
-    """Growth B.9: selection by |a| recovers it in at least 0.8 of the seeds (among I_max = 3); random growth far less often."""
+    """Growth B.9: selection by |a| recovers it in at least 0.8 of 20 seeds (among I_max = 3); random growth far less often."""
     recipe = TrainingRecipe(
         epochs=14, batch_size=64, optimizer="adamw", learning_rate=5e-3, weight_decay=1e-2
     )
     found = 0
-    for seed in range(10):
+    for seed in range(20):
         architecture, X, y, known, truth = planted(seed)
         problem = NetworkGrowth(
             architecture,
