@@ -70,7 +70,7 @@ def test_hessian_is_the_second_derivative_in_each_score(name: str, seed: int):
 @pytest.mark.parametrize("name", NAMES)
 @given(seed=st.integers(0, 10**6), reach=st.sampled_from([0.01, 1.0, 5.0]))
 def test_convexity_and_smoothness_bound_each_row(name: str, seed: int, reach: float):
-    """functional_gradient 1.2, inequalities (2.5), (2.8) and (2.9) with each loss's m and M."""
+    """functional_gradient_and_greedy 1.2, inequalities (2.5), (2.8) and (2.9) with each loss's m and M."""
     loss, y, f, g = case(name, seed, reach=reach)
     away = (g - f) ** 2
     above = loss.per_row(g, y) - loss.per_row(f, y) - (loss.gradient(f, y) * (g - f)).sum(axis=1)
@@ -94,7 +94,7 @@ def test_convexity_and_smoothness_bound_each_row(name: str, seed: int, reach: fl
     ],
 )
 def test_no_smaller_smoothness_would_do(name: str, y: list, direction: list, m: float, M: float):
-    """functional_gradient 1.3 (and ERR-24: 1/4 for logistic loss): the constants, attained at scores 0."""
+    """functional_gradient_and_greedy 1.3, ERR-24 (1/4 for logistic loss): the constants, attained at scores 0."""
     loss, step = BY_NAME[name], 1e-3 * np.array([direction])
     assert (loss.convexity, loss.smoothness) == (m, M)
     rise = loss.gradient(step, np.array(y)) - loss.gradient(-step, np.array(y))

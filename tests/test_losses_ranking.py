@@ -54,7 +54,7 @@ def test_targets_of_another_shape_are_refused():
 
 @given(seed=SEEDS)
 def test_mean_over_rows_is_the_mean_over_pairs(seed: int):
-    """functional_gradient 1.3: ``R = 1 / n_pairs sum max(0, 1 - (f_i - f_j))``."""
+    """functional_gradient_and_greedy 1.3: ``R = 1 / n_pairs sum max(0, 1 - (f_i - f_j))``."""
     y, rng = queries(seed), np.random.default_rng(seed)
     scores = rng.normal(size=(len(y), 1)) * 2
     margins = np.array([scores[i, 0] - scores[j, 0] for i, j in all_pairs(y)])
@@ -66,7 +66,7 @@ def test_mean_over_rows_is_the_mean_over_pairs(seed: int):
 @pytest.mark.parametrize("name", [*PAIRWISE, "lambdarank"])
 @given(seed=SEEDS)
 def test_gradient_is_n_times_the_derivative_of_the_objective(name: str, seed: int):
-    """functional_gradient 1.2: ``grad(x_n) = N dR/df(x_n)``. LambdaMART's weights stay as they are while no ranks change."""
+    """functional_gradient_and_greedy 1.2: ``grad(x_n) = N dR/df(x_n)``. LambdaMART's weights are constant while ranks are."""
     y, rng = queries(seed), np.random.default_rng(seed)
     scores, loss, step = rng.normal(size=(len(y), 1)), TRAINING_LOSSES[name], 1e-6
     for i in range(len(y)):
@@ -94,7 +94,7 @@ def test_gradient_is_right_for_weighted_queries(name: str, seed: int):
 @pytest.mark.parametrize("name", PAIRWISE)
 @given(seed=SEEDS, reach=st.sampled_from([0.1, 1.0, 5.0]))
 def test_pairwise_losses_are_convex(name: str, seed: int, reach: float):
-    """functional_gradient 1.2, inequality (2.5), for the functional as a whole."""
+    """functional_gradient_and_greedy 1.2, inequality (2.5), for the functional as a whole."""
     y, rng = queries(seed), np.random.default_rng(seed)
     f, g = rng.normal(size=(2, len(y), 1)) * reach
     loss = TRAINING_LOSSES[name]

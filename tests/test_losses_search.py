@@ -42,7 +42,7 @@ def test_no_other_step_is_better(name: str, seed: int):
 @pytest.mark.parametrize("name", sorted(n for n in POINTWISE if not TRAINING_LOSSES[n].kinked))
 @given(seed=SEEDS)
 def test_search_ends_where_it_is_flat(name: str, seed: int):
-    """Speedboost 1.4: ``|dR/da| <= 1e-8 (1 + |R|)`` unless the step is cut off."""
+    """speedboost_and_structured 1.4: ``|dR/da| <= 1e-8 (1 + |R|)`` unless the step is cut off."""
     loss = replace(TRAINING_LOSSES[name], step=None)
     scores, h, y, weight = problem(loss, seed)
     alpha, _ = line_search(loss, scores, h, y, weight)
@@ -53,7 +53,7 @@ def test_search_ends_where_it_is_flat(name: str, seed: int):
 @pytest.mark.parametrize("form", ["signs", "sizes", "filtered"])
 @given(seed=SEEDS)
 def test_p7_binary_exponential_closed_form(form: str, seed: int):
-    """Speedboost 1.4: ``1/2 ln((1 - e) / e)`` and gain ``Z (1 - 2 sqrt(e (1 - e)))``."""
+    """speedboost_and_structured 1.4: ``1/2 ln((1 - e) / e)`` and gain ``Z (1 - 2 sqrt(e (1 - e)))``."""
     loss = TRAINING_LOSSES["exponential"]
     scores, h, y, weight = problem(loss, seed)
     h = np.sign(h) * (0.7 if form == "sizes" else 1.0)
@@ -73,7 +73,7 @@ def test_p7_binary_exponential_closed_form(form: str, seed: int):
 @pytest.mark.parametrize("form", ["one-hot", "coded", "filtered"])
 @given(seed=SEEDS)
 def test_p7_multiclass_exponential_closed_form(form: str, seed: int):
-    """Speedboost 1.4: ``1/2 ln(A+ / A-)`` and gain ``(sqrt(A+) - sqrt(A-))²``; coded outputs take (K - 1)/K of the step."""
+    """speedboost_and_structured 1.4: ``1/2 ln(A+ / A-)`` and gain ``(sqrt(A+) - sqrt(A-))²``; coded outputs step (K - 1)/K."""
     loss = TRAINING_LOSSES["multiclass_exponential"]
     scores, _, y, weight = problem(loss, seed)
     rng = np.random.default_rng(seed)
@@ -97,7 +97,7 @@ def test_p7_multiclass_exponential_closed_form(form: str, seed: int):
 
 @given(seed=SEEDS)
 def test_p7_squared_closed_form(seed: int):
-    """Speedboost 1.4: ``<g, h> / |h|²`` and gain ``<g, h>² / (2 |h|²)``."""
+    """speedboost_and_structured 1.4: ``<g, h> / |h|²`` and gain ``<g, h>² / (2 |h|²)``."""
     loss = TRAINING_LOSSES["squared"]
     scores, h, y, weight = problem(loss, seed)
     alpha, gain = line_search(loss, scores, h, y, weight)
@@ -111,7 +111,7 @@ def test_p7_squared_closed_form(seed: int):
 
 @pytest.mark.parametrize("name", ["exponential", "multiclass_exponential", "logistic", "multinomial"])
 def test_separable_steps_are_cut_off_and_gain_what_they_gain(name: str):
-    """Speedboost 1.4: the step is at most 10, with the gain at the step as it is."""
+    """speedboost_and_structured 1.4: the step is at most 10, with the gain at the step as it is."""
     loss = TRAINING_LOSSES[name]
     binary = LINKS[loss.link].binary
     y = np.array([0, 1, 1, 0])

@@ -98,7 +98,7 @@ def test_stages_of_which_nothing_is_known_are_done_one_by_one(clock):
 
 @pytest.mark.parametrize("bound", [{"stop": StopFlag()}, {"metered": True}])
 def test_who_may_be_interrupted_or_pays_on_the_way_does_every_stage(clock, bound):
-    """known_budgets_and_rows, K3: an interrupt is not known in advance."""
+    """known_budgets_and_rows K3: an interrupt is not known in advance."""
     run = Run(plan_of(clock, [1, 1, 1, 1], [2, 2, 2, 2]), X, metered="metered" in bound)
     assert run.advance(deadline=clock.now + 1_000, stop=bound.get("stop"))
     assert worked(run) == [N, N, N, N]

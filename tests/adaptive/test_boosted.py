@@ -42,7 +42,7 @@ def losses_of_costly(y, seed=0, right=0.95):
 
 @pytest.mark.parametrize("folds", [None, 3])
 def test_with_nobody_sent_on_the_cheap_model_is_greedy_miser_tree_for_tree(folds):
-    """Section 6, special case (line 1250): P_full = 0."""
+    """Section 6, special case: P_full = 0."""
     X, y, costs = problem(2)
     cost_penalty = 0.01
     learner = BoostedPairLearner(

@@ -111,7 +111,7 @@ def test_the_fraction_bounds_soft_decisions_and_the_threshold_hard_ones():
 
 
 def test_what_a_composite_did_with_each_row_can_be_read():
-    """Section 20: route, mask and decision trace."""
+    """Section 11: route, mask and decision trace."""
     X, y, costs = problem()
     model = at.AdaptiveClassifier(KNeighborsClassifier(), costs=costs, cost_penalty=0.01, **SMALL).fit(X, y)
     before, cheap, whole = model.stages(X)

@@ -1,4 +1,4 @@
-"""AdaBoost and AdaBoost.MM on top of the trainer (spec section 2.7, P25)."""
+"""AdaBoost and AdaBoost.MM on top of the trainer (speedboost_and_structured 2.7, P25)."""
 
 import numpy as np
 import pytest

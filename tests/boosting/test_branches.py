@@ -13,7 +13,7 @@ A, B, C = 0, 1, 2
 
 
 def golden():
-    """known_budgets_and_rows, K6: additive values 5, 6, 9 at prices 1, 4, 5; the chain buys a, c, b."""
+    """known_budgets_and_rows K6: additive values 5, 6, 9 at prices 1, 4, 5; the chain buys a, c, b."""
     sets = GroupSets(at.FeatureCosts([1.0, 4.0, 5.0]).bind(3))
     return sets, np.array([5.0, 6.0, 9.0]), [A, C, B]
 
@@ -27,7 +27,7 @@ def ticks(sets, amount):
     [(4, 5, 5, 6, {B}), (5, 5, 11, 11, {A, B}), (6, 14, 14, 14, {A, C}), (9, 14, 14, 15, {B, C}), (10, 20, 20, 20, {A, B, C})],
 )  # fmt: skip
 def test_golden_values_at_known_budgets(budget, prefix, fill, best, groups):
-    """known_budgets_and_rows, K6."""
+    """known_budgets_and_rows K6."""
     sets, values, order = golden()
     within = ticks(sets, budget)
 
@@ -55,7 +55,7 @@ def test_the_branches_of_the_golden_example_beat_its_chain():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_quality_does_not_fall_with_the_budget_and_no_set_costs_more_than_its_budget(seed):
-    """known_budgets_and_rows, K1 and K2, with requirements; in small problems nearly the best set is found."""
+    """known_budgets_and_rows K1 and K2, with requirements; in small problems nearly the best set is found."""
     random = np.random.default_rng(seed)
     prices, values = random.integers(1, 10, 7).astype(float), random.uniform(0.1, 5, 7)
     names = [f"g{g}" for g in range(7)]

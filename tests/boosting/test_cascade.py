@@ -115,7 +115,7 @@ def test_quality_is_the_accuracy_of_every_prefix():
 
 
 def test_before_anything_is_computed_errors_are_0_833_and_0_167():
-    """Section 6.2: of 10000 positives and 50000 negatives a cascade takes all for positive, a booster none."""
+    """speedboost_and_structured 6.2: of 10000 positives and 50000 negatives a cascade takes all for positive, a booster none."""
     truth = np.repeat([1, 0], [10_000, 50_000])
     rows = np.zeros((60_000, 10))
     cascade = CascadeClassifier(**SMALL).fit(X, Y)

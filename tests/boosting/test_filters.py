@@ -36,7 +36,7 @@ def negative(scores):
 
 
 def test_a_grid_offers_no_filter_first():
-    """Spec 2.8: the grid always includes theta = inf."""
+    """speedboost_and_structured 2.8: the grid always includes theta = inf."""
     scores = np.random.default_rng(0).normal(size=(100, 1))
     for grid in (margin_filters(), entropy_filters(), function_filters(absolute)):
         rules = grid(scores, LINK)
@@ -151,7 +151,7 @@ def test_filters_that_nobody_needs_change_nothing():
 
 @pytest.mark.slow
 def test_filters_reach_the_same_error_at_less_than_half_the_cost_of_a_batch():
-    """Section 6.2: on an imbalanced detection task; the mean number of features per patch is the cost of a batch."""
+    """speedboost_and_structured 6.2: imbalanced detection; the cost of a batch is the mean number of features per patch."""
     train, test = make_patches(5000, random_state=0), make_patches(10_000, random_state=1)
     curves = []
     for filters in (None, margin_filters()):

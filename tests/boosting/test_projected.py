@@ -1,4 +1,4 @@
-"""Learners competing for their gain per cost: the ledger (P17), filters (P18), projection onto classes (P26, P27), going on."""
+"""Learners compete by gain per cost (speedboost_and_structured 5, P17, P18, P26, P27): ledger, filters, projection."""
 
 from dataclasses import dataclass
 

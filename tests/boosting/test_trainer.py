@@ -1,4 +1,4 @@
-"""The SpeedBoost family on finite dictionaries, against the obvious implementation (spec section 5, P1-P8, P20, P27)."""
+"""The SpeedBoost family on finite dictionaries, by brute force (speedboost_and_structured 5, P1-P8, P20, P27)."""
 
 from itertools import pairwise
 

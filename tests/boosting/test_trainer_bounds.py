@@ -1,4 +1,4 @@
-"""Guarantees of the family at every prefix, against all subsets of small dictionaries (spec section 5, P9-P16).
+"""Guarantees of the family at every prefix, against all subsets of small dictionaries (speedboost_and_structured 5, P9-P16).
 
 The bounds are weak, so a bad order stands beside them and must fail, and the optimum itself is compared with as well.
 """

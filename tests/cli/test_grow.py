@@ -217,7 +217,7 @@ def test_mistakes_are_told_before_anything_is_made(table: Path, options: list[st
 @needs_torch
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_there_is(table: Path) -> None:
-    """C-P1 on the command line: the file is written, and the command has not failed."""
+    """growth_and_streaming C-P1 on the command line: the file is written, and the command has not failed."""
     file = table.with_suffix(".anytime")
     growing = process("grow", table, "-t", "ring", "--time-budget", 600, "-o", file, preexec_fn=hear_ctrl_c)
     for line in growing.stderr:

@@ -1,4 +1,4 @@
-"""Golden numbers of linear_and_networks.md, section 11: E1, E7, E8; and of sections 4.2, 4.4 and 9.2."""
+"""Golden numbers: linear_and_networks 4.2, 4.4, 9.2, 11, E1, E7, E8."""
 
 import numpy as np
 import pytest

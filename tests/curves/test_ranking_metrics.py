@@ -15,7 +15,7 @@ from anytime.curves import disagreement
 
 @given(seed=st.integers(0, 10**6), margin=st.sampled_from([0.0, 1.0]))
 def test_disagreement_counts_pairs_of_one_query_that_are_not_ahead(seed: int, margin: float):
-    """functional_gradient 3.5: pairs only within a query with different relevance, ties count as violated."""
+    """functional_gradient_and_greedy 3.5: pairs only within a query with different relevance, ties count as violated."""
     rng = np.random.default_rng(seed)
     y, qid = rng.integers(0, 3, 20), rng.integers(0, 3, 20)
     y[:2], qid[:2] = (0, 1), 0

@@ -366,7 +366,7 @@ def test_a_row_of_weight_w_is_like_w_rows(split: str, seed: int, impurity: Impur
 
 
 def test_what_the_path_has_paid_is_free_when_discounted() -> None:
-    """budgeted_trees 9.B9."""
+    """budgeted_trees B9."""
     x = np.repeat([0.0, 1, 2, 3], 4)
     y = np.repeat([0, 1, 0, 1], 4)
     other = np.where(x < 2, 0.0, 1.0) + (np.arange(16) % 2) * (x >= 2)

@@ -140,7 +140,7 @@ def test_lazy_looks_at_fewer_candidates():
 
 @given(problems())
 def test_all_costs_times_a_number_and_all_values_times_another_change_nothing(problem):
-    """Linear specification, L7: powers of two, which rounding does not touch."""
+    """linear_and_networks L7: powers of two, which rounding does not touch."""
     table, costs = problem
     for run in (greedy, doubling):
         before = run(TableOracle(table), costs)
@@ -150,7 +150,7 @@ def test_all_costs_times_a_number_and_all_values_times_another_change_nothing(pr
 
 @given(functions())
 def test_equal_costs_make_doubling_greedy(table):
-    """Linear specification, 3.4."""
+    """linear_and_networks 3.4."""
     costs = np.full(table.size.bit_length() - 1, 3.0)
     run = doubling(TableOracle(table), costs)
     assert run.order.tolist() == greedy(TableOracle(table), costs).order.tolist()
@@ -257,7 +257,7 @@ def test_no_elements_make_an_empty_run():
 
 
 def test_doubling_that_gets_stuck_takes_the_cheapest_and_says_so():
-    """Linear specification, 2.7: of equally cheap ones the best rate."""
+    """linear_and_networks 2.7: of equally cheap ones the best rate."""
     run = doubling(TableOracle(modular([1.0, 9.0, 2.0, 3.0])), [1.0, 9.0, 4.0, 4.0], c_min=1.0)
     assert run.order.tolist() == [0, 3, 2, 1]
     assert run.stuck_at == 2
@@ -468,7 +468,7 @@ def test_value_at_a_budget_is_that_of_the_longest_prefix_it_pays(problem):
 
 @given(problems(submodular=True), st.integers(0, 20))
 def test_greedy_or_single_is_worth_a_third_of_the_best(problem, budget):
-    """Section 6.2 of the greedy specification: (1 - 1/e) / 2."""
+    """functional_gradient_and_greedy 6.2: (1 - 1/e) / 2."""
     table, costs = problem
     elements, value = best_of_greedy_or_single(TableOracle(table), costs, budget)
     assert sum(costs[x] for x in elements) <= budget

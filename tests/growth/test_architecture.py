@@ -55,14 +55,14 @@ def counted(architecture):
 
 @pytest.mark.parametrize(("n", "width", "parameters", "millions"), [(6, 32, 0.32, 48), (3, 16, 0.05, 7.7)])
 def test_the_seed_has_the_size_that_is_known_of_it(n, width, parameters, millions):
-    """Growth B.2, sanity numbers: 0.32M parameters and 48M mult-adds at N=6, F=32; 0.05M and 7.7M at N=3, F=16."""
+    """growth_and_streaming B.2, sanity numbers: 0.32M parameters and 48M mult-adds at N=6, F=32; 0.05M and 7.7M at N=3, F=16."""
     counts = image_seed(n=n, width=width).counts()
     assert round(counts.parameters / 1e6, 2) == parameters
     assert counts.mult_adds / 1e6 == pytest.approx(millions, rel=0.01)
 
 
 def test_doubled_separable_layers_would_not_have_that_size():
-    """Growth B.2: with separable layers applied twice the seed would have 0.66M parameters. Negative control."""
+    """growth_and_streaming B.2: with separable layers applied twice the seed would have 0.66M parameters. Negative control."""
     seed = image_seed(n=6, width=32)
     shapes = seed.layer_shapes()
     twice = sum(op_counts("sep3", shapes[c + 1], shapes[c + 1]).parameters for c in range(len(seed.cells)))
@@ -83,12 +83,12 @@ def test_doubled_separable_layers_would_not_have_that_size():
     ids=["images", "larger", "large stem", "doubled", "sums", "table", "seed"],
 )
 def test_closed_forms_count_what_the_network_has(architecture):
-    """Growth B.9, cost counter formulas: conv, separable (twice in growth), dilated, projection, classifier."""
+    """growth_and_streaming B.9, cost counter formulas: conv, separable (twice in growth), dilated, projection, classifier."""
     assert counted(architecture) == tuple(architecture.counts())
 
 
 def test_the_ladder_of_weak_learners_is_as_large_as_printed():
-    """Growth B.2: C(IJ, I_max) is 3276 for I=4 and 6545 for I=5."""
+    """growth_and_streaming B.2: C(IJ, I_max) is 3276 for I=4 and 6545 for I=5."""
     seed = image_seed()
     sizes = []
     for _ in range(2):
@@ -99,7 +99,7 @@ def test_the_ladder_of_weak_learners_is_as_large_as_printed():
 
 @pytest.mark.parametrize("architecture", [grown_images(), grown_table()], ids=["images", "table"])
 def test_json_yields_an_identical_network(architecture):
-    """Growth B-P20: the round trip gives the same architecture, and with the same seed the same outputs."""
+    """B-P20: the round trip gives the same architecture, and with the same seed the same outputs."""
     read = Architecture.from_json(json.loads(json.dumps(architecture.to_json())))
     assert read == architecture
     x = torch.randn(4, *architecture.input_shape)
@@ -119,7 +119,7 @@ def test_another_architecture_is_not_the_same_network():
 
 
 def test_shortcuts_lead_forward_in_the_whole_graph():
-    """Growth B-P19: the graph is acyclic: every shortcut ends at a layer that comes after the one it begins with."""
+    """B-P19: the graph is acyclic: every shortcut ends at a layer that comes after the one it begins with."""
     architecture = grown_images(n=2)
     place = {"stem": -1.0}
     for c in range(len(architecture.cells)):
@@ -143,7 +143,7 @@ def test_shortcuts_lead_forward_in_the_whole_graph():
     ],
 )
 def test_a_shortcut_that_leads_nowhere_is_refused(shortcut, said):
-    """Growth B-P19, negative control."""
+    """B-P19, negative control."""
     with pytest.raises(ValueError, match=said):
         image_seed().grown({"normal": GrownLayer((shortcut,))})
 
@@ -164,7 +164,7 @@ def test_json_that_is_no_network_is_refused(change):
 
 
 def test_shapes_fit_from_layer_to_layer():
-    """Growth B-P19: what a cell gives has the shape that was inferred, at odd sizes too."""
+    """B-P19: what a cell gives has the shape that was inferred, at odd sizes too."""
     architecture = grown_images((2, 37, 11), resolutions=2)
     network = build(architecture).eval()
     state = before = network.stem(torch.randn(3, 2, 37, 11))
@@ -176,7 +176,7 @@ def test_shapes_fit_from_layer_to_layer():
 
 
 def test_larger_images_meet_the_found_cells_at_28_or_32():
-    """Growth B.6: at 224 the stem has F/4 filters and stride 2; two transition cells lead to 28 x 28 with F filters."""
+    """growth_and_streaming B.6: at 224 a stem of F/4 filters, stride 2; two transition cells lead to 28 x 28 and F filters."""
     transfer = scaled(image_seed(n=6, width=32), width=40, input_shape=(3, 224, 224), n_outputs=1000)
     assert transfer.layer_shapes()[:4] == [(10, 112, 112), (20, 56, 56), (40, 28, 28), (40, 28, 28)]
     assert [cell.kind for cell in transfer.cells].count("normal") == 18
@@ -186,7 +186,7 @@ def test_larger_images_meet_the_found_cells_at_28_or_32():
 
 
 def test_the_mobile_regime_scales_as_computed():
-    """Growth B.6: from N=3, F=16 at 32 to N=6, F=40 at 28, mult-adds grow by 2 x (40/16)^2 x (28/32)^2 = 9.6.
+    """growth_and_streaming B.6: from N=3, F=16 at 32 to N=6, F=40 at 28, mult-adds grow by 2 x (40/16)^2 x (28/32)^2 = 9.6.
 
     That counts products of channels only, so it is seen where depthwise layers hardly matter: at ten times the channels.
     """
@@ -207,7 +207,7 @@ def test_architectures_and_searches_need_no_torch():
 
 
 def test_doubling_repeats_every_normal_cell():
-    """Growth B.2, macro N=3 -> N=6: each normal cell twice, with its own pattern."""
+    """growth_and_streaming B.2, macro N=3 -> N=6: each normal cell twice, with its own pattern."""
     macro = image_seed(n=3, tying="macro")
     names = [cell.pattern for cell in doubled(macro).cells if cell.kind == "normal"]
     assert names[:6] == ["cell 0", "cell 0", "cell 1", "cell 1", "cell 2", "cell 2"]

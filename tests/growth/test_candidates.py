@@ -1,4 +1,4 @@
-"""Candidates beside a network (Algorithm 9): the network does not notice, and they learn what gradient boosting would."""
+"""Candidates beside a network (growth_and_streaming B.3): it does not notice, and they learn what boosting would."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def own_gradients(network):
 @pytest.mark.parametrize("which", [0, 1], ids=["images", "table"])
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
 def test_the_network_says_the_same_with_candidates(which, training):
-    """Growth B-P4: logits of the augmented model equal the parent's, bit for bit, in training and in evaluation mode."""
+    """B-P4: logits of the augmented model equal the parent's, bit for bit, in training and in evaluation mode."""
     parent, x, _ = parents()[which]
     network, _ = beside(parent)
     assert torch.equal(network.train(training)(x), parent.train(training)(x))
@@ -62,7 +62,7 @@ def test_the_network_says_the_same_with_candidates(which, training):
 
 @pytest.mark.parametrize("which", [0, 1], ids=["images", "table"])
 def test_the_network_learns_the_same_with_candidates(which):
-    """Growth B-P5: gradients of all parameters of the parent are the same, bit for bit."""
+    """B-P5: gradients of all parameters of the parent are the same, bit for bit."""
     parent, x, y = parents()[which]
     network, candidates = beside(parent)
     loss_of(parent, x, y).backward()
@@ -75,7 +75,7 @@ def test_the_network_learns_the_same_with_candidates(which):
 @pytest.mark.parametrize("which", [0, 1], ids=["images", "table"])
 @pytest.mark.parametrize("mode", ["joint", "gated"])
 def test_candidates_that_are_heard_change_the_network(which, mode):
-    """Growth B-P9, negative control of B-P4 and B-P5: joint mode changes logits and gradients; a gate that is not closed too."""
+    """B-P9, negative control of B-P4 and B-P5: joint mode changes logits and gradients; a gate that is not closed too."""
     parent, x, y = parents()[which]
     network, candidates = beside(parent, mode=mode)
     if mode == "gated":
@@ -92,7 +92,7 @@ def test_candidates_that_are_heard_change_the_network(which, mode):
 
 @pytest.mark.parametrize("which", [0, 1], ids=["images", "table"])
 def test_candidates_learn_the_boosting_objective_at_every_site(which):
-    """Growth B-P6: their gradients are those of <stopgrad(grad_{x_k} L), x_c>, at all sites at once."""
+    """B-P6: their gradients are those of <stopgrad(grad_{x_k} L), x_c>, at all sites at once."""
     parent, x, y = parents()[which]
     network, candidates = beside(parent)
     outputs, layers = {}, {}
@@ -121,7 +121,7 @@ def test_candidates_learn_the_boosting_objective_at_every_site(which):
 
 
 def test_the_penalty_moves_the_weights_of_candidates_only():
-    """Growth B-P7: its subgradient is lam1 * sign(a_ij), exactly, and there is none for anything else."""
+    """B-P7: its subgradient is lam1 * sign(a_ij), exactly, and there is none for anything else."""
     parent, _, _ = parents()[0]
     network, candidates = beside(parent)
     for a in candidates.weights.values():
@@ -134,7 +134,7 @@ def test_the_penalty_moves_the_weights_of_candidates_only():
 
 
 def test_statistics_and_random_numbers_of_the_network_are_its_own():
-    """Growth B-P8: normalisation and drop-path of the parent are the same with candidates, step after step."""
+    """B-P8: normalisation and drop-path of the parent are the same with candidates, step after step."""
     parent, x, y = parents()[0]
     network, _ = beside(parent)
     for one in (parent, network):
@@ -161,7 +161,7 @@ def test_other_masks_would_have_been_noticed():
 
 
 def test_weights_of_a_linear_model_grow_by_correlations():
-    """Growth B-P10: frozen parent, x_k = yhat, a(0) = 0, full-batch proximal steps: |a_j| = eps s max(|corr_j| - lam1, 0).
+    """B-P10: frozen parent, x_k = yhat, a(0) = 0, full-batch proximal steps: |a_j| = eps s max(|corr_j| - lam1, 0).
 
     The three largest weights are those of the three largest correlations, which is the criterion of matching pursuit.
     """
@@ -188,7 +188,7 @@ def test_weights_of_a_linear_model_grow_by_correlations():
 
 
 def test_shrinking_gives_exact_zeros_and_a_cap_holds():
-    """Growth B.3, notes (b): the proximal step yields zeros; |a| can be capped."""
+    """growth_and_streaming B.3, notes (b): the proximal step yields zeros; |a| can be capped."""
     parent, _, _ = parents()[1]
     _, candidates = beside(parent)
     for a in candidates.weights.values():
@@ -203,7 +203,7 @@ def test_shrinking_gives_exact_zeros_and_a_cap_holds():
 
 
 def test_a_shared_weight_learns_from_all_copies():
-    """Growth B-P11: in cell-search the gradient of a_ij is the sum over the cells of its pattern."""
+    """B-P11: in cell-search the gradient of a_ij is the sum over the cells of its pattern."""
     torch.manual_seed(0)
     tied = build(table_seed(5, 3, n=3, width=6))
     private = build(table_seed(5, 3, n=3, width=6, tying="macro"))
@@ -221,7 +221,7 @@ def test_a_shared_weight_learns_from_all_copies():
 @pytest.mark.parametrize("which", [0, 1], ids=["images", "table"])
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])
 def test_a_spoiled_candidate_does_not_spoil_the_network(which, poison):
-    """Growth B-P12: NaN or infinity in a candidate reaches neither outputs nor gradients of the parent."""
+    """B-P12: NaN or infinity in a candidate reaches neither outputs nor gradients of the parent."""
     parent, x, y = parents()[which]
     network, candidates = beside(parent)
     for unions in candidates.unions.values():

@@ -1,4 +1,4 @@
-"""From candidates to a child (Algorithm 10): which shortcuts stay, and what the child begins with."""
+"""From candidates to a child (growth_and_streaming B.4): which shortcuts stay, and what the child begins with."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def chosen(network, candidates, n_shortcuts=3, merge="cat_proj", projection="zer
 
 @pytest.mark.parametrize(("n_shortcuts", "kept"), [(1, 1), (3, 3), (99, 28)])
 def test_each_site_keeps_the_largest_weights(n_shortcuts, kept):
-    """Growth B-P13: min(I_max, IJ) shortcuts per site, those with the largest |a|."""
+    """B-P13: min(I_max, IJ) shortcuts per site, those with the largest |a|."""
     network, candidates, _ = parent_with_candidates()
     child, choices = chosen(network, candidates, n_shortcuts)
     for name, choice in choices.items():
@@ -69,7 +69,7 @@ def test_each_site_keeps_the_largest_weights(n_shortcuts, kept):
 
 
 def test_ties_go_to_the_lower_number():
-    """Growth B-P13."""
+    """B-P13."""
     shortcuts = [("a", str(k)) for k in range(5)]
     strength = np.array([1.0, 2.0, 2.0, 2.0, 1.0])
     assert choose(strength, shortcuts, 3, strength).candidates == (1, 2, 3)
@@ -79,7 +79,7 @@ def test_ties_go_to_the_lower_number():
 @pytest.mark.parametrize("space", ["images", "table"])
 @pytest.mark.parametrize("merge", ["cat_proj", "sum"])
 def test_a_child_that_begins_with_zero_says_what_its_parent_says(space, merge):
-    """Growth B-P14: with the "zero" projection the child reproduces the parent's logits."""
+    """B-P14: with the "zero" projection the child reproduces the parent's logits."""
     network, candidates, x = parent_with_candidates(space)
     child, _ = chosen(network, candidates, merge=merge)
     assert torch.equal(child(x), network(x))
@@ -97,7 +97,7 @@ def test_a_child_that_begins_at_random_does_not(merge):
 @pytest.mark.parametrize("space", ["images", "table"])
 @pytest.mark.parametrize("merge", ["cat_proj", "sum"])
 def test_a_child_that_begins_with_alpha_adds_the_weighted_sum(space, merge):
-    """Growth B-P15: a linear projection with blocks a_ij * I reproduces x_k + x_c where all candidates stay, within 1e-5."""
+    """B-P15: a linear projection with blocks a_ij * I reproduces x_k + x_c where all candidates stay, within 1e-5."""
     network, candidates, x = parent_with_candidates(space)
     candidates.weights.pop(STEM, None)
     child, _ = chosen(network, candidates, n_shortcuts=99, merge=merge, projection="alpha")
@@ -113,7 +113,7 @@ def test_a_child_that_begins_with_alpha_adds_the_weighted_sum(space, merge):
 
 @pytest.mark.parametrize("space", ["images", "table"])
 def test_what_ops_have_learned_is_taken_over(space):
-    """Growth B-P16: op parameters are copied verbatim, and the parent's too."""
+    """B-P16: op parameters are copied verbatim, and the parent's too."""
     network, candidates, _ = parent_with_candidates(space)
     child, choices = chosen(network, candidates)
     own = {name: value for name, value in network.state_dict().items() if ".union." not in name}
@@ -153,7 +153,7 @@ def test_a_copy_of_an_op_says_what_it_said_among_its_copies():
 
 
 def test_a_child_costs_more_unless_it_adds_pools_and_identities():
-    """Growth B-P17: cost(child) > cost(parent), except for sums of pools and identities of layers of equal shape."""
+    """B-P17: cost(child) > cost(parent), except for sums of pools and identities of layers of equal shape."""
     seed = image_seed()
     paid = seed.grown({"normal": GrownLayer((Shortcut("a", "dil3"),), merge="sum")})
     projected = seed.grown({"normal": GrownLayer((Shortcut("a", "identity"),))})
@@ -164,7 +164,7 @@ def test_a_child_costs_more_unless_it_adds_pools_and_identities():
 
 
 def test_cells_of_one_kind_grow_alike_and_private_ones_do_not():
-    """Growth B-P18: in cell-search all copies have the same pattern; in macro-search they need not."""
+    """B-P18: in cell-search all copies have the same pattern; in macro-search they need not."""
     for tying, alike in (("cell", True), ("macro", False)):
         torch.manual_seed(0)
         network = build(image_seed((2, 6, 6), 3, n=3, width=4, resolutions=1, tying=tying))
@@ -180,7 +180,7 @@ def test_cells_of_one_kind_grow_alike_and_private_ones_do_not():
 
 
 def test_growth_after_growth_stays_consistent():
-    """Growth B-P19: children of children are acyclic, fit in shape, and read layers that have grown before."""
+    """B-P19: children of children are acyclic, fit in shape, and read layers that have grown before."""
     for seed in range(3):
         network, candidates, x = parent_with_candidates(seed=seed)
         for _ in range(2):
@@ -196,7 +196,7 @@ def test_growth_after_growth_stays_consistent():
 
 
 def test_a_decorrelated_choice_does_not_take_the_same_twice():
-    """Growth B.3, note (c): candidates do not hear each other, so that two that say the same may both be strong."""
+    """growth_and_streaming B.3, note (c): candidates do not hear each other, so that two that say the same may both be strong."""
     generator = torch.Generator().manual_seed(0)
     base = torch.randn(3, 400, generator=generator)
     outputs = torch.stack([base[0], base[0] + 0.01 * base[1], base[1], base[2]])
@@ -208,7 +208,7 @@ def test_a_decorrelated_choice_does_not_take_the_same_twice():
 
 @pytest.mark.parametrize("criterion", ["gradient", "cosine"])
 def test_other_criteria_find_what_they_name(criterion):
-    """Growth B.8: |<grad, op>| on one batch is the gradient of a_ij; divided by norms it lies between 0 and 1."""
+    """growth_and_streaming B.8: |<grad, op>| on one batch is the gradient of a_ij; divided by norms it lies between 0 and 1."""
     network, candidates, x = parent_with_candidates("table", tying="macro")
     y = torch.arange(8) % 3
     found = strengths(network, candidates, criterion, lambda: functional.cross_entropy(network(x)[0], y))
@@ -224,7 +224,7 @@ def test_other_criteria_find_what_they_name(criterion):
 
 
 def test_magnitude_and_chance_are_criteria_too():
-    """Growth B.8: the size of the op's parameters; uniform choice."""
+    """growth_and_streaming B.8: the size of the op's parameters; uniform choice."""
     network, candidates, _ = parent_with_candidates()
     sizes = strengths(network, candidates, "magnitude")["normal"]
     pools = [k for k, (_, op) in enumerate(candidates.unions["normal"][0].shortcuts) if op == "identity"]

@@ -1,4 +1,4 @@
-"""GrowingNetworkClassifier and GrowingNetworkRegressor: the hull is the plan, and fitting can go on."""
+"""GrowingNetworkClassifier and GrowingNetworkRegressor (growth_and_streaming C.1): the hull is the plan, fitting goes on."""
 
 from __future__ import annotations
 
@@ -157,13 +157,13 @@ def test_fitting_again_goes_on(rings):
     assert model.models_[:2] == first
     model.partial_fit(X, y)
     assert len(model.models_) == 4
-    assert min(m["error"] for m in model.models_) <= min(m["error"] for m in first)  # growth C-P2
+    assert min(m["error"] for m in model.models_) <= min(m["error"] for m in first)  # C-P2
     model.warm_start = False
     assert len(model.fit(X, y).models_) == 2
 
 
 def test_going_on_gives_what_one_fit_gives(rings):
-    """Growth C-P3: interrupted and resumed equals uninterrupted, on a CPU with a fixed seed."""
+    """C-P3: interrupted and resumed equals uninterrupted, on a CPU with a fixed seed."""
     X, y = rings
     once = at.GrowingNetworkClassifier(n_growths=2, **SMALL).fit(X, y)
     parts = at.GrowingNetworkClassifier(n_growths=1, **SMALL).fit(X, y)
@@ -196,7 +196,7 @@ def test_other_columns_are_refused_and_nothing_is_lost(rings):
 
 @pytest.mark.parametrize("after", [0.05, 0.8], ids=["in the seed", "later"])
 def test_ctrl_c_leaves_a_usable_model(rings, after):
-    """Growth C-P1: whenever it is pressed, there is a model, and fitting ends soon."""
+    """C-P1: whenever it is pressed, there is a model, and fitting ends soon."""
     X, y = rings
     phases = for_tables(epochs=400, batch_size=32)
     model = at.GrowingNetworkClassifier(n_cells=1, width=8, phases=phases, device="cpu", random_state=0)
@@ -254,7 +254,7 @@ def test_images_grow(stripes):
 
 
 def test_a_network_of_ones_own_is_where_growth_begins(rings):
-    """Growth C-P4."""
+    """C-P4."""
     X, y = rings
     module = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
     network = with_exits(module, at=["1", "3"], input_shape=(6,))

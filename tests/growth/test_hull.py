@@ -1,4 +1,4 @@
-"""Spec B.5: the lower convex hull against its definition, and what it measures."""
+"""growth_and_streaming B.5: the lower convex hull against its definition, and what it measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spec B.5: one journal, in which every step is whole."""
+"""growth_and_streaming B.5: one journal, in which every step is whole."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_a_seed_grows_into_a_child(rings, tmp_path):
 
 
 def test_grown_networks_are_better_than_their_seed(rings, tmp_path):
-    """Growth B.9: the error of grown models is lower than the seed's by a standard error over 3 seeds."""
+    """growth_and_streaming B.9: the error of grown models is lower than the seed's by a standard error over 3 seeds."""
     phases = Phases(
         *[TrainingRecipe(epochs=n, batch_size=32, optimizer="adamw", learning_rate=1e-2) for n in (6, 3, 10)]
     )
@@ -96,7 +96,7 @@ def test_grown_networks_are_better_than_their_seed(rings, tmp_path):
 
 @pytest.mark.parametrize("kind", ["seed", "candidates", "child"])
 def test_a_job_gives_the_same_whoever_runs_it(rings, tmp_path, kind):
-    """Growth B.5: results are idempotent, keyed by the job; another seed of random numbers gives another model."""
+    """growth_and_streaming B.5: results are idempotent, keyed by the job; another seed of random numbers gives another model."""
     problem = of_rings(rings)
     seed, found, _ = grow(problem, tmp_path)
     warm = {"seed": None, "candidates": seed.checkpoint, "child": found.checkpoint}[kind]
@@ -119,7 +119,7 @@ def test_a_job_gives_the_same_whoever_runs_it(rings, tmp_path, kind):
 
 
 def test_a_job_stops_within_a_batch(rings, tmp_path):
-    """Growth C-P1: an interrupt is answered within one mini-batch; what the seed has learned by then is kept apart."""
+    """C-P1: an interrupt is answered within one mini-batch; what the seed has learned by then is kept apart."""
     asked = []
 
     def stop():
@@ -135,7 +135,7 @@ def test_a_job_stops_within_a_batch(rings, tmp_path):
 
 @pytest.mark.parametrize("kind", ["seed", "candidates"])
 def test_a_job_that_goes_on_ends_as_if_it_had_not_been_interrupted(rings, tmp_path, kind):
-    """Growth C-P3, within a job: with drop-path and turns, from its last whole epoch."""
+    """C-P3, within a job: with drop-path and turns, from its last whole epoch."""
     recipe = TrainingRecipe(epochs=3, batch_size=50, optimizer="adamw", learning_rate=1e-2)
     X, y = rings
     states = []
@@ -165,7 +165,7 @@ def test_a_job_that_goes_on_ends_as_if_it_had_not_been_interrupted(rings, tmp_pa
 
 
 def test_ctrl_c_leaves_what_the_seed_has_learned(rings, tmp_path):
-    """Growth C-P1: where there is no model yet, the seed as it is."""
+    """C-P1: where there is no model yet, the seed as it is."""
     problem = of_rings(rings)
     asked = []
 
@@ -182,7 +182,7 @@ def test_ctrl_c_leaves_what_the_seed_has_learned(rings, tmp_path):
 
 
 def test_a_gallery_can_be_asked_and_exported(rings, tmp_path):
-    """Growth C-P5: best_under(cost), and a folder from which each network of the hull can be built again."""
+    """C-P5: best_under(cost), and a folder from which each network of the hull can be built again."""
     problem = of_rings(rings)
     search = GrowthSearch(problem, tmp_path / "search", random_state=0).run(max_models=3)
     cheapest = min(search.models, key=lambda model: model.cost)
@@ -223,7 +223,7 @@ def test_an_error_comes_of_a_file_of_another_network(rings, tmp_path):
     ids=str,
 )
 def test_every_setting_leads_to_a_child(rings, tmp_path, settings):
-    """Growth B.8: what is offered for comparison runs through the same steps."""
+    """growth_and_streaming B.8: what is offered for comparison runs through the same steps."""
     one = TrainingRecipe(epochs=1, batch_size=50, optimizer="adamw", learning_rate=1e-2)
     problem = of_rings(rings, phases=Phases(one, one, one, drop_path=0.2), **settings)
     _, found, child = grow(problem, tmp_path)
@@ -254,7 +254,7 @@ def test_settings_that_mean_nothing_are_refused(wrong):
 
 
 def test_images_grow_by_the_same_steps(stripes, tmp_path):
-    """Growth B.9 (2): tiny vision, two resolutions, the seven ops, cutout and drop-path."""
+    """growth_and_streaming B.9: tiny vision, two resolutions, the seven ops, cutout and drop-path."""
     X, y = stripes
     recipe = TrainingRecipe(epochs=2, batch_size=20, learning_rate=0.05, augment="crop_flip", cutout=3)
     problem = NetworkGrowth(
@@ -269,7 +269,7 @@ def test_images_grow_by_the_same_steps(stripes, tmp_path):
 
 
 def test_a_module_of_ones_own_grows(rings, tmp_path):
-    """Growth C-P4: its blocks become sites; the child begins with what the module says."""
+    """C-P4: its blocks become sites; the child begins with what the module says."""
     X, y = rings
     layers = [
         nn.Linear(6, 10),
@@ -330,7 +330,7 @@ def planted(seed):
 
 @pytest.mark.parametrize(("criterion", "least", "most"), [("weight", 16, 20), ("random", 0, 8)])
 def test_a_planted_shortcut_is_found_and_not_by_chance(tmp_path, criterion, least, most):
-    """Growth B.9: selection by |a| recovers it in at least 0.8 of 20 seeds (among I_max = 3); random growth far less often."""
+    """growth_and_streaming B.9: selection by |a| recovers it in at least 0.8 of 20 seeds, random growth far less often."""
     recipe = TrainingRecipe(
         epochs=14, batch_size=64, optimizer="adamw", learning_rate=5e-3, weight_decay=1e-2
     )
@@ -355,7 +355,7 @@ def test_a_planted_shortcut_is_found_and_not_by_chance(tmp_path, criterion, leas
 
 
 def test_presets_are_those_of_the_table():
-    """Growth B.6 and B.9: epochs 200/80/80, batch 32, cosine from 0.025; short 30/15, smoke 5/2."""
+    """growth_and_streaming B.6 and B.9: epochs 200/80/80, batch 32, cosine from 0.025; short 30/15, smoke 5/2."""
     paper = PRESETS["paper"]
     assert [r.epochs for r in (paper.seed, paper.candidates, paper.child)] == [200, 80, 80]
     assert (paper.seed.batch_size, paper.seed.learning_rate, paper.seed.cutout) == (32, 0.025, 16)

@@ -1,4 +1,4 @@
-"""Spec B.5: which model is grown next."""
+"""growth_and_streaming B.5: which model is grown next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spec B.5 and C.1: a search that can be stopped, killed and continued, and the gallery it leaves."""
+"""growth_and_streaming B.5 and C.1: a search that can be stopped, killed and continued, and the gallery it leaves."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def grown(folder: Path, n: int, **how: Any) -> GrowthSearch:
 def sequential_loop(
     n: int, seed: int, tolerance: float, folder: Path
 ) -> list[tuple[int, int | None, float, float]]:
-    """The reference growth step of spec B.9, in one loop without queues, journal or workers."""
+    """The reference growth step of growth_and_streaming B.9, in one loop without queues, journal or workers."""
     problem, number, folder = ToyGrowth(), 0, folder
 
     def job(kind: str, parent: int | None, architecture: dict[str, Any], warm: str | None) -> Job:

@@ -1,4 +1,4 @@
-"""Spec C.2: when to grow."""
+"""growth_and_streaming C.2: when to grow."""
 
 from __future__ import annotations
 

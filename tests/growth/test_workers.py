@@ -1,4 +1,4 @@
-"""Spec B.5, parallel workers: local processes and Ray actors, and what happens when they die."""
+"""growth_and_streaming B.5, parallel workers: local processes and Ray actors, and what happens when they die."""
 
 from __future__ import annotations
 

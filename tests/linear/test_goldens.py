@@ -1,4 +1,4 @@
-"""Golden orders and numbers of linear_and_networks.md, section 11, and G6 of functional_gradient_and_greedy.md.
+"""Golden orders and numbers: linear_and_networks 11, functional_gradient_and_greedy G6.
 
 Each is run twice: from moments alone, and from rows that have exactly these moments.
 """

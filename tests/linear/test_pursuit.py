@@ -1,4 +1,4 @@
-"""The engine for squared loss, step by step against refits on the rows; and the invariants L1 to L10 of the specification."""
+"""The engine for squared loss, step by step against refits on the rows; and the invariants linear_and_networks L1 to L10."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -437,7 +437,7 @@ def test_l10_single_columns_of_equal_cost_are_textbook_pursuit(seed):
 
 @given(seeds, st.sampled_from(CRITERIA))
 def test_one_target_repeated_leaves_the_order_as_it_is(seed, criterion):
-    """Greedy specification, 8.8: duplicated targets, and one alone."""
+    """functional_gradient_and_greedy 8.8: duplicated targets, and one alone."""
     random = np.random.default_rng(seed)
     X, y, groups = random_problem(random, [2, 1, 3, 2])
     costs = random.uniform(0.5, 5.0, 4)

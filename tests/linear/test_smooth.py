@@ -397,7 +397,7 @@ def test_e2_pursuit_and_forward_regression_differ():
 
 
 def test_g6_groups():
-    """functional_gradient 11, G6: the best column alone, and squared norms, each mislead."""
+    """functional_gradient_and_greedy 11, G6: the best column alone, and squared norms, each mislead."""
     S, V = np.eye(5), [0.7, 0.49, 0.49, 0.49, 0.49]
     single = GradientOracle(QuadraticObjective(S, V), [0, 1, 5], score="single")
     assert np.allclose(2 * single.gains(np.array([0, 1])), [0.49, 0.2401])
@@ -415,7 +415,7 @@ def test_g6_groups():
 
 
 def test_one_target_given_as_a_column_changes_nothing():
-    """functional_gradient 8.8: one target reduces to the plain method."""
+    """functional_gradient_and_greedy 8.8: one target reduces to the plain method."""
     rng = np.random.default_rng(11)
     Z = design(rng, 40, 6)
     y = targets("squared", rng, Z, 1)
@@ -431,7 +431,7 @@ def test_one_target_given_as_a_column_changes_nothing():
 
 @given(seed=SEEDS)
 def test_duplicated_targets_leave_the_order_unchanged(seed: int):
-    """functional_gradient 8.8."""
+    """functional_gradient_and_greedy 8.8."""
     rng = np.random.default_rng(seed)
     Z = design(rng, 30, 5)
     y, costs = targets("squared", rng, Z, 2), rng.uniform(0.5, 2, size=5)
@@ -479,7 +479,7 @@ def greediness(objective: SmoothObjective, F: dict[frozenset[int], float], costs
 
 
 def test_theorems_5_4_3_and_5_4_4_on_60_logistic_problems():
-    """functional_gradient 8.6: (gamma, 0)-approximately submodular, and pursuit (gamma, 0)-approximately greedy."""
+    """functional_gradient_and_greedy 8.6: (gamma, 0)-approximately submodular, and pursuit (gamma, 0)-approximately greedy."""
     submodularity, worst_step = [], []
     for seed in range(60):
         objective, gamma = small_problem(seed)
@@ -497,7 +497,7 @@ def test_logistic_objectives_are_not_submodular():
 
 
 def test_theorems_5_5_1_and_5_5_2_for_simultaneous_targets():
-    """functional_gradient 8.8: one against all is the sum of its targets' objectives, with the constants of the worst."""
+    """functional_gradient_and_greedy 8.8: one against all is the sum of its targets, with the constants of the worst."""
     for seed in range(8):
         objective, gamma = small_problem(seed, "one_vs_all")
         F = all_values(objective)
@@ -542,7 +542,7 @@ def test_whitened_score_never_exceeds_the_gain(name: str):
 
 @given(seed=SEEDS, bound=st.sampled_from([0.05, 0.3, 0.5, 1.0, 3.0]))
 def test_bounded_quadratic_agrees_with_slsqp(seed: int, bound: float):
-    """functional_gradient 7, SQ-con."""
+    """functional_gradient_and_greedy 7, SQ-con."""
     rng = np.random.default_rng(seed)
     Z = design(rng, 20, 4, mixing=1.0)
     S, V = Z.T @ Z / 20, Z.T @ rng.normal(size=20) / 5
@@ -586,7 +586,7 @@ def test_bounded_squared_loss_is_the_same_on_data_and_on_moments():
 @pytest.mark.parametrize("name", ["logistic", "multinomial", "poisson"])
 @pytest.mark.parametrize("l2_regularization", [0.0, 0.02])
 def test_bounded_smooth_weights_agree_with_slsqp(name: str, l2_regularization: float):
-    """functional_gradient 7, SM-con; and the gradient is a multiple of the weights, as Karush, Kuhn and Tucker ask."""
+    """functional_gradient_and_greedy 7, SM-con; and the gradient is a multiple of the weights, as Karush, Kuhn and Tucker ask."""
     rng = np.random.default_rng(15)
     Z = design(rng, 60, 4)
     y, loss = targets(name, rng, Z), TRAINING_LOSSES[name]
@@ -604,7 +604,7 @@ def test_bounded_smooth_weights_agree_with_slsqp(name: str, l2_regularization: f
 
 
 def test_g5_pursuit_of_bounded_weights_is_not_approximately_greedy_with_equal_costs():
-    """functional_gradient 11, G5 (ERR-23), first counterexample."""
+    """functional_gradient_and_greedy 11, G5, ERR-23, first counterexample."""
     S = [[1, 0.9, -0.9], [0.9, 1, -0.8], [-0.9, -0.8, 1]]
     objective, alone = QuadraticObjective(S, [1, 2.9, 1.11], bound=1.0), np.arange(4)
     pursuit, forward = GradientOracle(objective, alone), RefitOracle(objective, alone)
@@ -621,7 +621,7 @@ def test_g5_pursuit_of_bounded_weights_is_not_approximately_greedy_with_equal_co
 
 
 def test_g5_pursuit_of_bounded_weights_is_not_approximately_greedy_with_unequal_costs():
-    """functional_gradient 11, G5 (ERR-23), second counterexample."""
+    """functional_gradient_and_greedy 11, G5, ERR-23, second counterexample."""
     objective, costs = QuadraticObjective(np.eye(2), [1.0, 0.5], bound=0.05), np.array([1.0, 0.26])
     pursuit, forward = GradientOracle(objective, [0, 1, 2]), RefitOracle(objective, [0, 1, 2])
     both = np.array([0, 1])
@@ -636,7 +636,7 @@ def test_g5_pursuit_of_bounded_weights_is_not_approximately_greedy_with_unequal_
 
 @given(seed=SEEDS, bound=st.sampled_from([0.1, 0.5, 1.0, 2.0]), gamma=st.floats(0, 1))
 def test_conjecture_5_3_2_at_the_empty_set(seed: int, bound: float, gamma: float):
-    """functional_gradient 8.5: ``gamma F(S) - gamma^2 bound^2 / 2`` is at most the sum of single gains."""
+    """functional_gradient_and_greedy 8.5: ``gamma F(S) - gamma^2 bound^2 / 2`` is at most the sum of single gains."""
     rng = np.random.default_rng(seed)
     Z = design(rng, 20, 4, mixing=rng.uniform(0, 3))
     objective = QuadraticObjective(Z.T @ Z / 20, Z.T @ rng.normal(size=20) / 5, bound=bound)

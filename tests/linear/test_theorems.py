@@ -1,6 +1,6 @@
-"""Lemmas and theorems of the specifications through the engine, against all subsets.
+"""Lemmas and theorems through the engine, against all subsets (linear_and_networks 3, functional_gradient_and_greedy 8).
 
-Section 3.7 of the linear specification: a passing bound alone proves little, so wrong orders stand beside each and must fail.
+linear_and_networks 3.7: a passing bound alone proves little, so wrong orders stand beside each and must fail.
 """
 
 from itertools import pairwise

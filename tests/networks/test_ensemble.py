@@ -1,4 +1,4 @@
-"""Ensembles of models of growing cost: linear_and_networks section 8.1, for members of all families."""
+"""Ensembles of models of growing cost: linear_and_networks 8.1, for members of all families."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cost inflation of ensembles: linear_and_networks sections 6 (golden example E6) and 8.2."""
+"""Cost inflation of ensembles: linear_and_networks 6 (golden example E6) and 8.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choosing between local models and a remote one on the fly (adaptive_approximation, section 14)."""
+"""Choosing between local models and a remote one on the fly (adaptive_approximation 14)."""
 
 import numpy as np
 import pandas as pd

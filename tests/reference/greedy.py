@@ -106,7 +106,7 @@ def values_along(table, order):
 
 
 def holds(value, bound):
-    """Whether values are nowhere below a bound, but for the rounding that the specification allows."""
+    """Whether values are nowhere below a bound, but for rounding."""
     return bool((value >= bound - SLACK * np.maximum(1.0, np.abs(bound))).all())
 
 

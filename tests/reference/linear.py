@@ -190,7 +190,7 @@ def _judge_together(rows, chosen, criterion, company, shared, price, score, rate
 
 
 def rows_with_moments(C, V, power=1.0, n=None, seed=0):
-    """(X, y) whose sample moments are exactly these (section 11 of the specification), and whose means are 0.
+    """(X, y) whose sample moments are exactly these (linear_and_networks 11), and whose means are 0.
 
     ``C`` (d, d) is that of the columns, ``V`` (d,) or (d, k) that of columns and targets; targets have the variance ``power`` and
     are uncorrelated but for what the columns make them share.

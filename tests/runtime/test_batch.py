@@ -80,7 +80,7 @@ def test_queue_equals_naive_evaluation_stage_by_stage(seed, n_stages):
 
 
 def test_rows_are_touched_only_when_a_stage_works_on_them():
-    """Spec 9.5: total work follows the updates, not rows times stages."""
+    """speedboost_and_structured 9.5: total work follows the updates, not rows times stages."""
     n_stages = 200
     seen: list[int] = []
 
@@ -157,7 +157,7 @@ def test_batch_budget_is_never_exceeded_and_can_be_raised(plan, share, lazy):
 
 
 def test_batch_budget_goes_to_the_least_certain_rows():
-    """Spec 9.5: inside a stage, smallest margins first."""
+    """speedboost_and_structured 9.5: inside a stage, smallest margins first."""
     plan = Plan(
         blocks=[LinearBlock([0], [[1.0]]), LinearBlock([1], [[1.0]])],
         costs=FeatureCosts([1.0, 1.0]).bind(2),
@@ -200,7 +200,7 @@ def test_stage_count_is_kept_to(plan, data):
 
 
 def test_time_between_interrupt_points_is_bounded():
-    """Spec 9.8: overruns are at most one chunk."""
+    """speedboost_and_structured 9.8: overruns are at most one chunk."""
     clock = Clock()
     longest = []
 

@@ -33,7 +33,7 @@ def broken(row):
 
 
 def test_stage_without_its_feature_is_left_out():
-    """Spec 9.6: the stage is skipped and recorded, the prediction stays at the last valid state."""
+    """speedboost_and_structured 9.6: the stage is skipped and recorded, the prediction stays at the last valid state."""
     plan = linear_plan()
     session = Session(model_of(plan), features_of(plan, g1=broken))
     answer = session.predict(X)
@@ -79,7 +79,7 @@ def test_failed_extractor_is_not_called_again():
 
 
 def test_refitted_plan_stops_at_its_last_complete_row():
-    """Spec 9.6: refit models cannot skip."""
+    """speedboost_and_structured 9.6: refit models cannot skip."""
     plan = linear_plan(weights=[np.array([1.0]), np.array([1.0, 1.0]), np.array([2.0, 2.0, 2.0])])
     session = Session(model_of(plan), features_of(plan, g1=broken))
     answer = session.predict(X)
@@ -204,7 +204,7 @@ def test_best_validated_answer_asks_no_gate_that_reads_what_could_not_be_had():
 
 
 def test_derived_extractor_gets_what_others_returned():
-    """Spec 9.6: start-up, base descriptors, derived features; each computed once."""
+    """speedboost_and_structured 9.6: start-up, base descriptors, derived features; each computed once."""
     calls: list[str] = []
 
     def segment(raw):

@@ -111,7 +111,7 @@ def test_filters_that_let_all_pass_reproduce_the_unfiltered_run(case):
 
 
 def test_decisions_are_revocable():
-    """Spec 2.8: a row that one stage leaves out is worked on again by a later stage with a wider filter."""
+    """speedboost_and_structured 2.8: a row that one stage leaves out is worked on again by a later stage with a wider filter."""
     plan, X = filtered_trees(7)
     worked = naive_updates(plan, X)
     left_out = ~worked[:-1]
@@ -276,7 +276,7 @@ def test_filters_on_margins_run_natively_and_others_do_not():
 
 
 def test_curve_of_a_filtered_model_is_by_mean_realised_cost():
-    """Spec 2.10: the axis of a batch budget is the mean cost per row, which filters lower; stage costs stay upper bounds."""
+    """speedboost_and_structured 2.10: a batch budget is the mean cost per row, which filters lower; stage costs are bounds."""
     plan, X = filtered_trees(12)
     model, y = model_of(plan), np.arange(len(X)) % 2
     answers = list(model.stages(X))
@@ -289,7 +289,7 @@ def test_curve_of_a_filtered_model_is_by_mean_realised_cost():
 
 
 def test_batch_budget_buys_more_than_the_same_budget_for_each_row():
-    """Spec 2.10: a total, spent unevenly, takes the undecided rows further than its equal share would."""
+    """speedboost_and_structured 2.10: a total, spent unevenly, takes the undecided rows further than its equal share would."""
     plan, X = filtered_trees(12)
     model = model_of(plan, meter="realised")
     share = 0.5 * float(model.answer(X).cost.mean())

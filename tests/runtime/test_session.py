@@ -119,7 +119,7 @@ def test_only_groups_on_the_rows_own_path_are_computed():
 
 @given(plans(), rows, st.data())
 def test_resumed_equals_uninterrupted(plan, x, data):
-    """Spec 9.1: continuing after an interrupt gives bit-identical results, also in another process."""
+    """speedboost_and_structured 9.1: continuing after an interrupt gives bit-identical results, also in another process."""
     model = model_of(plan)
     whole = Session(model, features_of(plan)).predict(x)
     session = Session(model, features_of(plan))
@@ -215,7 +215,7 @@ def test_a_mean_budget_means_in_a_session_what_it_means_in_predict():
 
 
 def test_skipping_reaches_cheaper_stages_only_when_asked():
-    """Spec 9.1: skipping leaves the trained order, so it has to be asked for; a refitted plan never does it."""
+    """speedboost_and_structured 9.1: skipping leaves the trained order and has to be asked for; refitted plans never do it."""
     costs = FeatureCosts({"dear": 9.0, "cheap": 1.0}, groups={"dear": [0], "cheap": [1]}).bind(2)
     plan = linear_plan(2, costs=costs)
     model = model_of(plan, meter="realised")

@@ -30,7 +30,7 @@ def is_even(scores):
 @settings(max_examples=300)
 @given(thresholds, numbers, st.booleans(), st.data())
 def test_jump_equals_asking_every_filter(thresholds, numbers, below, data):
-    """P19: the queue's next stage is the naive one, for every number and start."""
+    """speedboost_and_structured P19: the queue's next stage is the naive one, for every number and start."""
     theta = np.array(thresholds)
     jumps = Jumps(theta, below)
     stages = np.array([data.draw(st.integers(0, theta.size)) for _ in numbers])

@@ -34,7 +34,7 @@ def broken(row):
 
 @given(plans(), st.sampled_from(list(ROWS)), st.data())
 def test_replay_repeats_every_run(plan, x, data):
-    """Spec 9.8: stage order, features computed, costs and scores, also after interrupts and through a file."""
+    """speedboost_and_structured 9.8: stage order, features, costs and scores, also after interrupts and through a file."""
     model = model_of(plan, meter=data.draw(st.sampled_from(["model", "realised"])))
     amounts = [plan.costs.costs.amount(t) for t in plan.stage_ticks.tolist()]
     session = Session(model, features_of(plan))

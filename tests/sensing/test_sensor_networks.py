@@ -1,4 +1,4 @@
-"""Sensors that decide whether to speak (adaptive_approximation, section 17)."""
+"""Sensors that decide whether to speak (adaptive_approximation 17)."""
 
 import numpy as np
 import pytest

@@ -57,7 +57,7 @@ def teach(bank, X, batch=1, weight=None):
 
 @each_kind
 def test_the_first_learners_do_not_depend_on_how_many_there_are(learner):
-    """A-P8: learner i depends on random_state and i only."""
+    """growth_and_streaming A-P8: learner i depends on random_state and i only."""
     X = rows()
     few, many = learner.make(3, 4, 2, 5), learner.make(6, 4, 2, 5)
     teach(few, X)

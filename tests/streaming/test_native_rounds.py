@@ -111,7 +111,7 @@ def test_native_rounds_do_not_depend_on_chunks(learner):
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner.kind)
 def test_native_prefixes_are_the_short_runs(learner):
-    """A-P8 of native rounds; and appending leaves those before as they are."""
+    """growth_and_streaming A-P8 of native rounds; and appending leaves those before as they are."""
     long, short, grown = (BoostedBank(learner.make(n, 4, 1, 7), Squared(), gate="skip") for n in (6, 2, 2))
     X, y = _rows(Squared(), 1, 400)
     for at in range(0, 400, 50):

@@ -104,7 +104,7 @@ def test_chunks_leave_no_trace_where_rounds_are_watched(settings):
 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_the_first_learners_do_not_know_of_later_ones(learner):
-    """A-P8: prefix consistency, through the estimator."""
+    """growth_and_streaming A-P8: prefix consistency, through the estimator."""
     X, y = labels(300, 3)
     many = StreamingBoostClassifier(learner=learner, n_estimators=6, random_state=1).fit(X, y)
     few = StreamingBoostClassifier(learner=learner, n_estimators=4, random_state=1).fit(X, y)

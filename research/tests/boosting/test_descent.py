@@ -200,7 +200,7 @@ def test_theorem_241_is_not_for_steps_that_are_too_long():
 
 
 def test_inner_projections_miss_as_little_as_promised():
-    """functional_gradient 3.3: ``|g - h*|² <= (1 - gamma²)^k |g|²``, and ``|h*| <= 2 |g|``."""
+    """functional_gradient_and_greedy 3.3: ``|g - h*|² <= (1 - gamma²)^k |g|²``, and ``|h*| <= 2 |g|``."""
     for seed in range(60):
         case = absolute(seed, 12, algorithm="repeated")
         run = case.run
@@ -256,7 +256,7 @@ def test_theorem_254_residual_convex():
 
 
 def test_residual_is_bounded_by_the_edge():
-    """functional_gradient 3.4: ``|Delta| <= G s / (1 - s)`` after every step, on 200 problems; without an edge it would grow."""
+    """functional_gradient_and_greedy 3.4: ``|Delta| <= G s / (1 - s)`` after every step; without an edge it would grow."""
     runs = [absolute(seed, 60, algorithm="residual").run for seed in range(200)]
     assert_kept(
         [r.residual_norms.max() / residual_norm_bound(r.gamma, r.gradient_norms.max()) for r in runs], 0.515
@@ -303,7 +303,7 @@ def test_prefixes_are_predictors(algorithm: str):
 
 @pytest.mark.parametrize("name", ["logistic", "exponential", "squared_hinge", "hinge"])
 def test_line_search_never_lets_the_objective_rise(name: str):
-    """functional_gradient 0.2, monotonicity."""
+    """speedboost_and_structured 1.1, monotonicity."""
     X, y = classes()
     learner = classification(DecisionTreeClassifier(max_leaf_nodes=2), X)
     run = descend(name, (y > 0).astype(int), learner, 30, algorithm="basic", step="line search", start=[0.0])
@@ -312,7 +312,7 @@ def test_line_search_never_lets_the_objective_rise(name: str):
 
 
 def test_threshold_ends_the_projections_of_a_gradient():
-    """functional_gradient 3.3, variable length: as many learners as the accuracy needs, and no more."""
+    """functional_gradient_and_greedy 3.3, variable length: as many learners as the accuracy needs, and no more."""
     run = absolute(1, 15, algorithm="repeated", missed=0.05).run
     counts = np.diff(run.ends, prepend=0)
     missed = (run.residual_norms / run.gradient_norms) ** 2
@@ -372,7 +372,7 @@ def test_weights_count_as_repeated_rows():
 
 
 def test_residual_is_orthogonal_to_the_last_direction():
-    """functional_gradient 3.4: ``<h*, Delta> = 0`` exactly after each update."""
+    """functional_gradient_and_greedy 3.4: ``<h*, Delta> = 0`` exactly after each update."""
     rng = np.random.default_rng(0)
     words, p = rng.normal(size=(12, 6)), np.full(6, 1 / 6)
     y, last, carried = rng.normal(size=6), [], np.zeros((6, 1))

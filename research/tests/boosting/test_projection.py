@@ -53,7 +53,7 @@ def test_distance_picks_the_nearest_word(seed: int):
 
 @given(seed=SEEDS)
 def test_p21_both_projections_agree_where_all_multiples_are_there(seed: int):
-    """functional_gradient P2.1: the same ray, and ``h_norm = c h_ip``, over lines through the words."""
+    """functional_gradient_and_greedy 2.1: the same ray, and ``h_norm = c h_ip``, over lines through the words."""
     outputs, g, p = words(seed)
     by_angle = project(g, Dictionary(outputs), p)
     lines = np.stack([inner(h, g, p) / inner(h, h, p) * h for h in outputs])
@@ -65,7 +65,7 @@ def test_p21_both_projections_agree_where_all_multiples_are_there(seed: int):
 
 @given(seed=SEEDS)
 def test_p23_residual_is_orthogonal_to_the_direction(seed: int):
-    """functional_gradient P2.3, and (2.10): the squared length that is left is ``|g|² (1 - edge²)``."""
+    """functional_gradient_and_greedy 2.1, and (2.10): the squared length that is left is ``|g|² (1 - edge²)``."""
     outputs, g, p = words(seed)
     found = project(g, Dictionary(outputs), p)
     rest = g - found.coefficient * found.outputs
@@ -75,7 +75,7 @@ def test_p23_residual_is_orthogonal_to_the_direction(seed: int):
 
 @given(seed=SEEDS)
 def test_norm_condition_implies_the_inner_product_condition(seed: int):
-    """functional_gradient 2.2: ``|g - h|² <= (1 - gamma²) |g|²`` implies an edge of gamma, whatever h."""
+    """functional_gradient_and_greedy 2.2: ``|g - h|² <= (1 - gamma²) |g|²`` implies an edge of gamma, whatever h."""
     outputs, g, p = words(seed)
     for h in np.concatenate([outputs, g + 0.3 * outputs]):
         missed = length(g - h, p) ** 2 / length(g, p) ** 2
@@ -130,7 +130,7 @@ def stumps(X: np.ndarray) -> list[np.ndarray]:
 
 @given(seed=SEEDS)
 def test_p22_weighted_accuracy_is_the_inner_product(seed: int):
-    """functional_gradient P2.2: ``N <g, h> = 2 correct - total``, so both have the same best classifier."""
+    """functional_gradient_and_greedy 2.1: ``N <g, h> = 2 correct - total``, so both have the same best classifier."""
     rng = np.random.default_rng(seed)
     X, g = rng.normal(size=(12, 2)), rng.normal(size=(12, 1))
     truth, w = (g[:, 0] >= 0).astype(int), np.abs(g[:, 0])
@@ -150,7 +150,7 @@ def test_binary_classifier_learns_signs_by_size(seed: int):
 
 @given(seed=SEEDS)
 def test_multiclass_classifier_earns_the_target(seed: int):
-    """functional_gradient 2.1: cost-sensitive classification; a tree that can tell all rows apart earns the most."""
+    """functional_gradient_and_greedy 2.1: cost-sensitive classification; a tree that can tell all rows apart earns the most."""
     rng = np.random.default_rng(seed)
     X, g = np.arange(10.0)[:, None], rng.normal(size=(10, 3))
     found = project(g, classification(DecisionTreeClassifier(random_state=0), X))
@@ -206,7 +206,7 @@ def test_theorem_223_corrected_edge_and_advantage(seed: int, k: int, sparse: boo
 
 @pytest.mark.parametrize("k", [2, 3, 5])
 def test_theorem_223_is_attained_and_false_as_printed(k: int):
-    """ERR-4: one row in which all classes but one are equally good."""
+    """functional_gradient_and_greedy ERR-4: one row in which all classes but one are equally good."""
     g = np.zeros((9, k))
     g[0] = 1.0
     g[0, -1] = -(k - 1.0)

@@ -59,7 +59,7 @@ def test_inner_steps_at_the_ends():
 
 @given(gamma=GAMMA, T=st.integers(1, 10_000))
 def test_tight_forms_never_promise_less(gamma: float, T: int):
-    """functional_gradient 3.4: ``s / (1 - s) < 2 / gamma²``, and the tight form of 2.5.3 is below the printed one."""
+    """functional_gradient_and_greedy 3.4: ``s / (1 - s) < 2 / gamma²``, and the tight form of 2.5.3 is below the printed one."""
     assert residual_norm_bound(gamma, 1.3) < residual_norm_bound(gamma, 1.3, form="printed")
     assert residual_strong_bound(T, gamma, 1.3, 0.7) < residual_strong_bound(
         T, gamma, 1.3, 0.7, form="printed"

@@ -39,7 +39,7 @@ def test_merging_leaves_one_row_of_each_kind_with_its_most_frequent_label(seed):
         assert own.count(label) == max(map(own.count, own))
 
 
-def test_four_quarters_have_the_labels_of_the_specification():
+def test_four_quarters_have_the_labels_of_the_thesis():
     """budgeted_trees 3.8: labels 1 to 4 on [1, 255], [257, 511], [513, 767], [769, 1023]; 0, 256, 512, 768 have 2, 3, 4, 1."""
     data = make_four_quarters()
     assert np.array_equal(data.X @ 2 ** np.arange(9, -1, -1), np.arange(1024))

@@ -1,4 +1,4 @@
-"""Look-alikes drawn from a sample, and prices made from weights: budgeted_trees 4.13.1 and 7."""
+"""Look-alikes drawn from a sample, and prices made from weights: budgeted_trees 4.13 and 7."""
 
 import numpy as np
 import pytest
@@ -71,7 +71,7 @@ def test_miniboone_has_the_sizes_of_the_thesis(sample):
 
 
 def test_weight_prices_rise_with_weights_and_sum_to_fifty():
-    """budgeted_trees 4.13.1 and C11: largest weight 40, rounded, at least 1, then scaled to a sum of 50."""
+    """budgeted_trees 4.13 and C11: largest weight 40, rounded, at least 1, then scaled to a sum of 50."""
     X, y, _ = load("breast_cancer")
     prices = np.array([*weight_prices(X, y).prices.values()])
     assert prices.sum() == pytest.approx(50)

@@ -40,7 +40,7 @@ def test_brightness_and_contrast_do_not_matter():
 
 
 def test_one_patch_in_six_is_positive_and_each_feature_costs_one():
-    """Spec 6.2: an imbalanced 1:5 set with integral-image Haar features."""
+    """speedboost_and_structured 6.2: an imbalanced 1:5 set with integral-image Haar features."""
     data = make_patches(1200, n_features=30, random_state=3)
     assert data.X.shape == (1200, 30)
     assert data.y.sum() == 200

@@ -71,7 +71,7 @@ def _penalised(problem, internal, level):
 
 
 def test_one_level_for_all_trees(forest):
-    """budgeted_trees 5.7 and 9.C14: no tree keeps a link that is weaker than the level."""
+    """budgeted_trees 5.7 and C14: no tree keeps a link that is weaker than the level."""
     for pruning in cost_complexity(forest)[1:]:
         for t in range(forest.n_trees):
             nodes = np.arange(*forest.tree_start[t : t + 2])

@@ -47,7 +47,7 @@ def test_greedy_keeps_its_bound_on_7661_instances():
 
 
 def test_slack_greedy_keeps_the_corrected_bound_but_not_the_printed_one():
-    """budgeted_trees 3.7, 9.B3: lambda (1 + ln F), not lambda ln F + 1."""
+    """budgeted_trees 3.7, B3: lambda (1 + ln F), not lambda ln F + 1."""
     broken = 0
     for problem in problems(60, seed=2):
         optimum, impurity, least = problem.optimum(), problem.total_impurity, problem.least_impurity

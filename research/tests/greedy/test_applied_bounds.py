@@ -148,7 +148,7 @@ class _Additive:
 
 
 def test_a_suppressor_has_a_spectral_gamma_but_no_elementwise_one():
-    """Linear specification, 3.4: with the spectral gamma Theorem 3.4.3 is not proved; with the right one it is worth nothing."""
+    """linear_and_networks 3.4: with the spectral gamma Theorem 3.4.3 is not proved; with the right one it is worth nothing."""
     model = at.GroupPursuitRegressor(
         costs=[1.0, 1.0], selection="forward", schedule="doubling", l2_regularization=0.0
     )

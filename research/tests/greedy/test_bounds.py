@@ -197,7 +197,7 @@ def pursuit_order(S, v, start, l2_regularization, penalty, criterion, costs):
 
 
 def test_lemma_3_3_1_and_theorem_3_3_2_hold_for_omp_and_forward_regression_and_fail_for_wrong_orders():
-    """Linear specification, 3.7: 120 instances of six columns; a passing bound alone proves little."""
+    """linear_and_networks 3.7: 120 instances of six columns; a passing bound alone proves little."""
     passed = dict.fromkeys(["forward", "omp", "costs ignored", "random", "worst first"], 0)
     theorem = dict(passed)
     start = np.arange(N_ELEMENTS + 1)
@@ -225,7 +225,7 @@ def test_lemma_3_3_1_and_theorem_3_3_2_hold_for_omp_and_forward_regression_and_f
 @pytest.mark.parametrize("penalty", ["identity", "groups"])
 @pytest.mark.parametrize("criterion", ["forward", "omp", "literal", "unwhitened", "single"])
 def test_lemma_3_3_1_holds_with_the_constant_of_each_criterion(criterion, penalty):
-    """Linear specification, 3.2, and the rho of section 8.9: 40 instances of groups each, with any ridge."""
+    """linear_and_networks 3.2, and the rho of section 8.9: 40 instances of groups each, with any ridge."""
     start = np.array([0, 3, 5, 6, 8])
     for k in range(40):
         random = np.random.default_rng([11, k])
@@ -277,7 +277,7 @@ def test_theorems_5_2_5_and_5_2_6_and_corollary_5_2_7():
 
 
 def test_group_gains_are_at_least_half_the_whitened_score_and_equal_it_at_first():
-    """Section 8.9 of the greedy specification."""
+    """functional_gradient_and_greedy 8.9."""
     start = np.array([0, 2, 5, 6])
     for k in range(30):
         S, v = random_moments(np.random.default_rng([17, k]), 6)

@@ -105,7 +105,7 @@ def test_greedy_fails_where_doubling_holds():
 
 
 def test_approximately_greedy_doubling():
-    """Section 6.5: doubling by OMP scores, with alpha measured over what it was allowed to buy, at a sixth of the budget."""
+    """functional_gradient_and_greedy 6.5: doubling by OMP scores, alpha measured over what it was allowed to buy."""
     seen, start = 0, np.arange(6)
     for k in range(80):
         random = np.random.default_rng([31, k])

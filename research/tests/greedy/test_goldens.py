@@ -1,4 +1,4 @@
-"""Golden values of the specifications: G3 to G7, E3, E4, and the instance on which no sequence does without a factor of 4."""
+"""Golden values: functional_gradient_and_greedy G3 to G7, linear_and_networks E3, E4, and where a factor of 4 is needed."""
 
 import numpy as np
 import pytest
@@ -120,7 +120,7 @@ def test_3_4_1_with_less_than_a_factor_of_4_the_share_of_the_best_vanishes(facto
 
 
 def test_4_2_4_fails_between_prefixes():
-    """Section 6.2: with 100 to spend, greedy has bought 1.1 where 100 is to be had; at its own cost of 101 the bound holds."""
+    """functional_gradient_and_greedy 6.2: 100 buys 1.1 where 100 is to be had; at its own cost of 101 the bound holds."""
     table, costs = modular([1.1, 100.0]), [1.0, 100.0]
     run = greedy(TableOracle(table), costs)
     assert run.value_at(100.0) == 1.1
@@ -243,7 +243,7 @@ def test_g7_constants():
 
 
 def test_3_4_3_values():
-    """Linear specification, 3.4: 0.3935 at ratio 1 and 0.1535 at a half; small budgets 1 - e**-2."""
+    """linear_and_networks 3.4: 0.3935 at ratio 1 and 0.1535 at a half; small budgets 1 - e**-2."""
     assert doubling_bound_elementwise(1.0, 1.0) == pytest.approx(0.3935, abs=5e-5)
     assert doubling_bound_elementwise(1.0, 0.5) == pytest.approx(0.1535, abs=5e-5)
     assert doubling_bound_elementwise(1.0, 1.0, small_budget=True) == pytest.approx(1 - np.exp(-2))

@@ -218,7 +218,7 @@ START = [0, 3, 5, 6]
 
 @given(seeds, st.sampled_from([1e-3, 0.1, 1.0]))
 def test_spectral_constants_are_those_of_the_table(seed, l2_regularization):
-    """Linear specification, 3.2: all rows, for standardised columns that are not whitened."""
+    """linear_and_networks 3.2: all rows, for standardised columns that are not whitened."""
     S, _ = random_moments(np.random.default_rng(seed), 6)
     blocks = [S[:3, :3], S[3:5, 3:5], S[5:, 5:]]
     C, Bd0 = S + l2_regularization * np.eye(6), block_diag(*blocks)

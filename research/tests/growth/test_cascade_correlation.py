@@ -1,4 +1,4 @@
-"""Spec B.8: Cascade-Correlation."""
+"""growth_and_streaming B.8: Cascade-Correlation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spec B.1.1: forward stagewise regression."""
+"""growth_and_streaming B.1.1: forward stagewise regression."""
 
 from __future__ import annotations
 

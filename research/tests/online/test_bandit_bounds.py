@@ -1,4 +1,4 @@
-"""Rates and bounds of on-line adaptive approximation (adaptive_approximation, sections 15, 16 and 18)."""
+"""Rates and bounds of on-line adaptive approximation (adaptive_approximation 15, 16 and 18)."""
 
 import math
 import warnings

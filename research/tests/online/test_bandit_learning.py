@@ -1,4 +1,4 @@
-"""EXP3.G and the learner of requests (adaptive_approximation, sections 14 to 16)."""
+"""EXP3.G and the learner of requests (adaptive_approximation 14 to 16)."""
 
 import itertools
 import time
@@ -325,7 +325,7 @@ def _world(evaluation_cost, seed, n_experts=10):
 
 @pytest.mark.parametrize(("evaluation_cost", "measured"), [(1.0, 215), (0.5, 132), (0.2, 42)])
 def test_regret_is_below_the_bound_on_100_seeds(evaluation_cost, measured):
-    """Section 15: K = 10, T = 1000; the specification measured these means over 10 runs."""
+    """Section 15: K = 10, T = 1000; means over 10 runs of another implementation."""
     bound = regret_upper_bound(10, 1000, evaluation_cost)
     regrets = [
         _world(evaluation_cost, seed)

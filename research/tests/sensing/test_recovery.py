@@ -1,4 +1,4 @@
-"""Recovery, projection and conjectures of distributed sensing (adaptive_approximation, section 17)."""
+"""Recovery, projection and conjectures of distributed sensing (adaptive_approximation 17)."""
 
 from dataclasses import replace
 

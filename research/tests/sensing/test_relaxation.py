@@ -1,4 +1,4 @@
-"""The relaxed form, Frank-Wolfe, and solvers beside each other (adaptive_approximation, section 17)."""
+"""The relaxed form, Frank-Wolfe, and solvers beside each other (adaptive_approximation 17)."""
 
 from dataclasses import replace
 

@@ -53,7 +53,7 @@ def test_one_by_one_is_all_at_once_a_p9(kind, batch):
 
 
 def test_accelerated_steps_start_ahead_of_the_last_sum():
-    """Section 5.7: step i starts from ``y^(i-1) + (i - 1) / (i + 2) (y^(i-1) - y^(i-2))``."""
+    """Hu 2019, section 5.7: step i starts from ``y^(i-1) + (i - 1) / (i + 2) (y^(i-1) - y^(i-2))``."""
     sums = [np.array([0.0]), np.array([2.0]), np.array([3.0])]
     assert gd(sums) == 3.0
     assert nesterov(sums[:1]) == 0.0

@@ -308,7 +308,7 @@ class Architecture:
 
 
 def op_counts(op: str, source: Sequence[int], target: Sequence[int]) -> Counts:
-    """Parameters and mult-adds of an op from a layer of one shape to one of another (spec: "Cost counter formulas").
+    """Parameters and mult-adds of an op from a layer of one shape to one of another (docs/theory, growth_and_streaming B.6).
 
     A separable op is applied twice; pooling, normalisation and activation count nothing, and nor does an identity, unless
     channels or size differ: then it has a 1x1 convolution.

@@ -101,7 +101,7 @@ class Phases:
 
 
 def _images(epochs: int, **changes: object) -> TrainingRecipe:
-    """SGD with momentum and a cosine to zero, crops, mirror images and cutout (spec B.6)."""
+    """SGD with momentum and a cosine to zero, crops, mirror images and cutout (docs/theory, growth_and_streaming B.6)."""
     recipe = TrainingRecipe(
         epochs=epochs,
         batch_size=128,

@@ -36,7 +36,7 @@ class CostSensitiveTreeClassifier(ClassifierTree):
     r"""CSTC: a balanced tree of linear classifiers, trained by one objective in which a path pays for a column once.
 
     .. math::
-        \sum_v \Big[ \frac1n \sum_i p_i^v |x_i b_v - y_i|^2 + \rho |b_v|_1 \Big]
+        \sum_v \bigl[ \frac1n \sum_i p_i^v |x_i b_v - y_i|^2 + \rho |b_v|_1 \bigr]
         + \lambda \sum_{\text{leaves } l} p^l \sum_g c_g \sqrt{\textstyle\sum_{v \text{ above } l} |b_{v,g}|^2}
 
     A row reaches node ``v`` with chance ``p_i^v``, the product of logistic functions of what the nodes above say. The roots are
