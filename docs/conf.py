@@ -74,7 +74,8 @@ def _inline_formula(writer, node):  # type: ignore[no-untyped-def]
 
 
 def _displayed_formula(writer, node):  # type: ignore[no-untyped-def]
-    writer.body.append(f'<div class="math">{_mathml(node.astext(), as_block=True)}</div>')
+    style = "overflow-y: hidden; padding: 0.2em 0"  # wide formulas scroll sideways on a phone, and only so
+    writer.body.append(f'<div class="math" style="{style}">{_mathml(node.astext(), as_block=True)}</div>')
     raise nodes.SkipNode
 
 

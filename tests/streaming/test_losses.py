@@ -69,7 +69,7 @@ def test_constants_of_the_table():
 
 
 def test_printed_constants_are_wrong_with_a_penalty():
-    """Negative control: 1/4 is no smoothness of the regularised logistic loss, which section 5.8.5 says it is."""
+    """Negative control: 1/4 is no smoothness of the regularised logistic loss, which section 5.8.6 of Hu 2019 says it is."""
     loss = Logistic(0.1)
     one, two, y = np.array([[0.5]]), np.array([[-0.5]]), np.array([1])
     bend = loss.value(one, y) - loss.value(two, y) - ((one - two) * loss.gradient(two, y)).sum(axis=1)
