@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax
 
-from anytime.networks.stopping import exits_taken, stop_table, temperature
+from anytime.stopping import exits_taken, stop_table, temperature
 
 SHARES = (0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9)
 FINE_SHARES = tuple(np.round(np.arange(0.04, 1.0, 0.01), 2).tolist())  # of our curve

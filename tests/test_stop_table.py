@@ -17,7 +17,7 @@ import anytime as at
 from anytime.blocks import LinearBlock
 from anytime.export import ExportError
 from anytime.losses import LINKS
-from anytime.networks.stopping import exits_taken, stop_table
+from anytime.stopping import exits_taken, stop_table
 from anytime.plan import Plan
 from anytime.rules import MarginRule, StopTable
 from anytime.serve.pace import StagePace, checkpoints_of

@@ -96,7 +96,19 @@ class Answer:
     def probabilities(self) -> Any:
         """Of each class; None for a regressor."""
         link = LINKS[self.plan.link]
-        return self._said(link.transform) if link.classifies else None
+        if not link.classifies:
+            return None
+        if self.plan.calibration is None:
+            return self._said(link.transform)
+        if isinstance(self.branch, np.ndarray):
+            told = np.empty(link.transform(self.scores).shape)
+            for number in np.unique(self.branch):
+                here = self.branch == number
+                stages = np.broadcast_to(self.stage, here.shape)[here]
+                told[here] = self._plan_of(number).probabilities(self.scores[here], stages)
+            return told
+        told = self._plan_of(self.branch).probabilities(self._rows, self.stage)
+        return told if self.scores.ndim == 2 else told[0]
 
     @property
     def confidence(self) -> Any:

@@ -28,9 +28,10 @@ from anytime.advice import (
     usable_groups,
 )
 from anytime.answer import Answer
+from anytime.calibrated import Intervals, LabelSets
 from anytime.costs import UNLIMITED, BoundCosts, FeatureCosts
 from anytime.engine import Run, Stop
-from anytime.forest_run import ForestRun, start
+from anytime.forest_run import ForestRun, answered_stages, probabilities_of, start
 from anytime.losses import LINKS
 from anytime.one_row import OneRow
 from anytime.parameters import check_names
@@ -397,9 +398,10 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         plan, cap = self._plan_within(budget, owned)
         offers = self._offers(plan, rows.X, owned, cap)
         usable = Rows(rows.X, usable_groups(self.plan_, owned))
-        scores = self._run_plan(usable, budget, None, np.inf).scores()
+        run = self._run_plan(usable, budget, None, np.inf)
+        scores = run.scores()
         link = LINKS[self._scores_link]
-        probability = float(np.max(link.transform(scores))) if link.classifies else None
+        probability = float(np.max(run.plan.probabilities(scores, answered_stages(run)))) if link.classifies else None
         most = None if cap == UNLIMITED else self.costs_.amount(cap)
         return NextPurchase(self._decide(scores)[0], probability, tuple(offers), self.costs_.unit, most)
 
@@ -608,15 +610,34 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
     def _scores(
         self, X: Any, budget: Budget, deadline: float | None, mean_budget: float | None = None
     ) -> Array:
+        return self._said(X, budget, deadline, mean_budget, lambda run: run.scores())
+
+    def _probabilities(
+        self, X: Any, budget: Budget, deadline: float | None, mean_budget: float | None = None
+    ) -> Array:
+        if self.plan_.calibration is None:
+            return LINKS[self._scores_link].transform(self._scores(X, budget, deadline, mean_budget))
+        return self._said(X, budget, deadline, mean_budget, probabilities_of)
+
+    def _said(
+        self,
+        X: Any,
+        budget: Budget,
+        deadline: float | None,
+        mean_budget: float | None,
+        read: Callable[[Run | ForestRun], Array],
+    ) -> Array:
+        """What is read from the run of each row, (n, K)."""
         due = self._due(time.monotonic(), deadline)
         rows = self._read_in(X)
         parts = self._parts_by_branch(rows, budget, mean_budget, due)
         if len(parts) == 1:
-            return self._run_plan(rows, budget, mean_budget, due).scores()
-        scores = np.empty((len(rows.X), self.plan_.n_outputs))
-        for which, part, money in parts:
-            scores[which] = self._run_plan(part, money, mean_budget, due).scores()
-        return scores
+            return read(self._run_plan(rows, budget, mean_budget, due))
+        told = [read(self._run_plan(part, money, mean_budget, due)) for _, part, money in parts]
+        joined = np.empty((len(rows.X), told[0].shape[1]))
+        for (which, _, _), some in zip(parts, told, strict=True):
+            joined[which] = some
+        return joined
 
     def _known_choice(
         self,
@@ -638,7 +659,8 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             budget, mean_budget = self.budget, self.mean_budget
         cap = UNLIMITED if budget is None else self._ticks("budget", budget)
         if mean_budget is not None:
-            if self.plan_.expected_costs is not None or np.ndim(mean_budget):
+            measured = self.plan_.expected_costs is not None or self.plan_.stop_table is not None
+            if measured or np.ndim(mean_budget):
                 return None  # some rows pay less than a stage may cost: the chain knows how much
             cap = np.minimum(cap, self._ticks("mean_budget", mean_budget))
         return cap
@@ -727,7 +749,7 @@ class _ScoreFace:
         return float(self._agreement(y, prediction, sample_weight))
 
 
-class ClassifierFace(_ScoreFace, ClassifierMixin):  # type: ignore[misc]
+class ClassifierFace(_ScoreFace, LabelSets, ClassifierMixin):  # type: ignore[misc]
     """``predict``, ``predict_proba``, ``decision_function`` and ``score`` of anytime classifiers."""
 
     classes_: NDArray[Any]
@@ -742,8 +764,7 @@ class ClassifierFace(_ScoreFace, ClassifierMixin):  # type: ignore[misc]
         self: Any, X: ArrayLike, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
     ) -> Any:
         """Class probabilities, (n, C), in the order of ``classes_``. See ``answer`` for the parameters."""
-        scores = self._scores(X, budget, deadline, mean_budget)
-        return self._wrapped(LINKS[self._scores_link].transform(scores), X, self.classes_)
+        return self._wrapped(self._probabilities(X, budget, deadline, mean_budget), X, self.classes_)
 
     def predict_log_proba(
         self: Any, X: ArrayLike, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
@@ -777,7 +798,7 @@ class ValueFace:
         return self._wrapped(self._decide(self._scores(X, budget, deadline, mean_budget)), X)
 
 
-class RegressorFace(_ScoreFace, ValueFace, RegressorMixin):  # type: ignore[misc]
+class RegressorFace(_ScoreFace, ValueFace, Intervals, RegressorMixin):  # type: ignore[misc]
     """``predict`` and ``score`` of anytime regressors."""
 
     def _agreement(self, y: ArrayLike, prediction: Any, sample_weight: ArrayLike | None) -> float:

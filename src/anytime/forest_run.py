@@ -72,3 +72,13 @@ def start(
     if held is not None or plan.plain_forest is None:
         return Run(plan, X, metered=metered, threads=threads, held=held)
     return ForestRun(plan, X, metered, threads)
+
+
+def answered_stages(run: Run | ForestRun) -> NDArray[np.int32]:
+    """(n,) the last stage that is part of each row's answer."""
+    return run.answered if isinstance(run, Run) else run.done
+
+
+def probabilities_of(run: Run | ForestRun) -> Array:
+    """(n, C) what a run says of the classes."""
+    return run.plan.probabilities(run.scores(), answered_stages(run))

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from anytime._native import Forest
 from anytime.blocks import Block
+from anytime.calibration import Calibration
 from anytime.costs import UNLIMITED, BoundCosts, FeatureCosts
 from anytime.losses import LINKS
 from anytime.rules import MarginRule, Rule, StopTable
@@ -107,6 +108,8 @@ class Plan:
         Plans that answer a known budget after their last stage. Their first stage replaces the base; they have the same costs and
         outputs as the chain, a ``quality`` on the same scale, and no branches of their own. Neither they nor the chain may then
         have rules.
+    calibration : Calibration, default=None
+        What held-out rows have taught about the probabilities, or the errors, of every stage. Each branch has its own.
     """
 
     blocks: Sequence[Block]
@@ -125,6 +128,7 @@ class Plan:
     stop_table: StopTable | None = None
     limit: float = np.inf
     branches: Sequence[Plan] = ()
+    calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
@@ -493,6 +497,11 @@ class Plan:
             stops=self.stops.get(s),
         )
 
+    def probabilities(self, scores: Array, stages: Any) -> Array:
+        """(n, C) what the scores of rows say after these stages, one number or (n,): the one place where they are calibrated."""
+        raw = LINKS[self.link].transform(scores)
+        return raw if self.calibration is None else self.calibration.probabilities(raw, stages)
+
     # ------------------------------------------------------------------ derived plans
 
     def head(self, n_stages: int) -> Plan:
@@ -513,6 +522,7 @@ class Plan:
             quality=None if self.quality is None else self.quality[: n_stages + 1],
             expected_costs=None if self.expected_costs is None else self.expected_costs[:n_stages],
             stop_table=None if self.stop_table is None else self.stop_table.head(n_stages),
+            calibration=None if self.calibration is None else self.calibration.head(n_stages),
             branches=(),
         )
 
@@ -637,14 +647,18 @@ def _check_plan(plan: Plan) -> None:
             raise ValueError(
                 f"the table of stops is for {plan.stop_table.margins.shape[1]} stages, but the plan has {n_stages}"
             )
+    if plan.calibration is not None and plan.calibration.n_stages != n_stages:
+        raise ValueError(
+            f"the calibration is for {plan.calibration.n_stages} stages, but the plan has {n_stages}"
+        )
     if plan.weights is not None:
         _check_weights(plan)
     if plan.branches and (plan.quality is None or plan.weights is not None):
         raise ValueError(
             "a plan with branches needs the quality of its prefixes, and cannot have a refitted table"
         )
-    if plan.branches and (plan.passes or plan.stops or plan.stop_table is not None):
-        raise ValueError("a plan with branches cannot have filters, gates or a table of stops")
+    if plan.branches and (plan.passes or plan.stops):
+        raise ValueError("a plan with branches cannot have filters or gates")
     if plan.branches and plan.quality is not None and (np.diff(plan.quality) < 0).any():
         raise ValueError("quality must not fall along a chain that has branches beside it")
     for number, branch in enumerate(plan.branches):
@@ -656,7 +670,7 @@ def _check_branch(plan: Plan, name: str, branch: Plan) -> None:
         raise ValueError(f"{name} must have the costs, the link and the outputs of the plan")
     if branch.branches or branch.weights is not None or branch.passes or branch.stops:
         raise ValueError(f"{name} must have no branches, refitted table or rules of its own")
-    if np.isfinite(branch.limit) or branch.stop_table is not None or branch.expected_costs is not None:
+    if np.isfinite(branch.limit) or branch.expected_costs is not None or branch.stop_table is not None:
         raise ValueError(f"{name} must have no limit, table of stops or expected costs of its own")
     if not np.array_equal(branch.base, plan.base):
         raise ValueError(f"{name} must begin with the base of the plan")

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from anytime.networks.stopping import exits_taken, stop_table
+from anytime.stopping import exits_taken, stop_table
 
 ROWS = np.arange(400)
 

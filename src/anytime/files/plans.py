@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from anytime.acquisition.margin_block import ACQUISITIONS, DISTANCES, NEIGHBOURHOODS, MarginBlock
 from anytime.blocks import Block, LinearBlock
+from anytime.calibration import Calibration
 from anytime.costs import BoundCosts
 from anytime.files.reading import ArrayShelf, Fields, bad, shown
 from anytime.files.structured_plans import read_structured, written_structured
@@ -127,6 +128,13 @@ _NO_LEARNERS = (  # of a stream
     ),
 )
 _LONGEST_SHAPE = 8
+_CALIBRATION = {  # arrays of a plan's calibration: type and dimensions
+    "power": ("<f8", 1),
+    "floor": ("<f8", 1),
+    "enough": ("<f8", 1),
+    "reach": ("<i8", 1),
+    "quantiles": ("<f8", 2),
+}
 
 
 # ---------------------------------------------------------------------- writing
@@ -163,13 +171,18 @@ def _write_stages(plan: Plan, prefix: str, arrays: Arrays) -> dict[str, Any]:
     if plan.stop_table is not None:
         arrays[f"{prefix}.stop_table.margins"] = plan.stop_table.margins
         arrays[f"{prefix}.stop_table.leaving"] = plan.stop_table.leaving
+    if plan.calibration is not None:
+        for name in _CALIBRATION:
+            arrays[f"{prefix}.calibration.{name}"] = getattr(plan.calibration, name)
     if plan.weights is not None:
         rows = [np.asarray(row, dtype=np.float64) for row in plan.weights]
         arrays[f"{prefix}.weights"] = np.concatenate([np.empty(0), *[row.ravel() for row in rows]])
         arrays[f"{prefix}.weights_scaling"] = np.array([row.ndim == 1 for row in rows], dtype=bool)
         if plan.intercepts is not None:
             arrays[f"{prefix}.intercepts"] = np.asarray(plan.intercepts, dtype=np.float64)
+    by_budget = plan.calibration is not None and plan.calibration.by_budget
     return {
+        **({"calibrated_by_budget": True} if by_budget else {}),
         "link": plan.link,
         "combine": plan.combine,
         "blocks": [
@@ -286,6 +299,7 @@ def _read_stages(
         quality=_optional(arrays, f"{prefix}.quality", "<f8", n_stages + 1),
         expected_costs=_optional(arrays, f"{prefix}.expected_costs", "<f8", n_stages),
         stop_table=_read_stop_table(arrays, f"{prefix}.stop_table"),
+        calibration=_read_calibration(fields, arrays, f"{prefix}.calibration"),
         passes=_read_rules(fields, "passes", prefix, arrays, costs, n_stages),
         stops=_read_rules(fields, "stops", prefix, arrays, costs, n_stages),
         **more,
@@ -320,6 +334,13 @@ def _read_stop_table(arrays: ArrayShelf, name: str) -> StopTable | None:
     if f"{name}.margins" not in arrays:
         return None
     return StopTable(*(arrays.take(f"{name}.{part}", "<f8", 2) for part in ("margins", "leaving")))
+
+
+def _read_calibration(fields: Fields, arrays: ArrayShelf, name: str) -> Calibration | None:
+    if f"{name}.power" not in arrays:
+        return None
+    own = {part: arrays.take(f"{name}.{part}", dtype, dims) for part, (dtype, dims) in _CALIBRATION.items()}
+    return Calibration(**own, by_budget=fields.has("calibrated_by_budget") and fields.flag("calibrated_by_budget"))
 
 
 def _optional(arrays: ArrayShelf, name: str, dtype: str, size: int) -> NDArray[Any] | None:

@@ -31,7 +31,7 @@ from anytime.networks.devices import chosen_device
 from anytime.networks.exits import ExitNetwork
 from anytime.networks.inputs import count_axes, moments
 from anytime.networks.network_model import NetworkModel
-from anytime.networks.stopping import temperature
+from anytime.stopping import temperature
 from anytime.parameters import not_negative, positive_integer, shared, store
 from anytime.plan import Array, Plan
 

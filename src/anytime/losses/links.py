@@ -45,8 +45,11 @@ class Link:
         if classes is None:
             values = self.transform(scores)
             return np.asarray(values[:, 0] if values.shape[1] == 1 else values)
-        leading = (scores[:, 0] > 0).astype(np.intp) if self.binary else scores.argmax(axis=1)
-        return np.asarray(classes[leading])
+        return np.asarray(classes[self.leading(scores)])
+
+    def leading(self, scores: Array) -> NDArray[np.intp]:
+        """(n,) the number of the leading class."""
+        return (scores[:, 0] > 0).astype(np.intp) if self.binary else scores.argmax(axis=1)
 
     def margin(self, scores: Array) -> Array:
         """How far the leading class is ahead, (n,): ``|f|`` for two classes on one score, top minus second otherwise."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anytime.networks.stopping import exits_taken, stop_table
+from anytime.stopping import exits_taken, stop_table
 from anytime.networks.weights import (
     AdaLoss,
     ConstantWeights,

@@ -29,7 +29,7 @@ from anytime.networks.exits import ExitNetwork
 from anytime.networks.images import ImageRows
 from anytime.networks.inputs import as_array, count_axes, image_shape, moments, read_dataset
 from anytime.networks.recipe import TrainingRecipe, auto_weights
-from anytime.networks.stopping import stop_table, temperature
+from anytime.stopping import stop_table, temperature
 from anytime.networks.stored import StoredNetworkBlock
 from anytime.networks.training import NetworkTrainer
 from anytime.networks.weights import SCHEMES, LossWeights, loss_weights

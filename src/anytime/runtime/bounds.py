@@ -24,7 +24,8 @@ class Bounds:
     reason: str = "complete"  # why it ends there: or "budget", or "stages"
     cap: int = int(UNLIMITED)  # realised cost, in ticks, that may be reached
     due: float = np.inf  # on the session's clock
-    confidence: float | None = None  # the probability of the leading class that is enough
+    # the probability of the leading class that is enough; of a calibrated plan the threshold that keeps the promise
+    confidence: float | None = None
     stop: Stop | None = None
     # (S,): the margin after each stage that is enough, where a mean budget lets sure rows leave early
     margins: Array | None = None
@@ -48,6 +49,8 @@ class Bounds:
         if max_stages is not None and not is_amount(max_stages):
             raise ValueError(f"max_stages must be a number that is not negative, not {max_stages!r}")
         _check_confidence(model, confidence)
+        if confidence is not None and plan.calibration is not None:
+            confidence = plan.calibration.threshold(confidence)
         _check_stop(stop)
         due = model._due(now, deadline)
         stages, most, policy = model._reach(budget, mean_budget)

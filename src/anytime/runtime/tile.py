@@ -209,7 +209,8 @@ class Tile:
         rows = rows[~(run.finished[rows] | run.unasked[rows])]
         if self.bounds.stepwise and rows.size:
             link, scores = self.layout.link, run.scores(rows)
-            sure = link.transform(scores).max(axis=1) >= (self.bounds.confidence or np.inf)
+            likely = self.plan.probabilities(scores, run.answered[rows]).max(axis=1)
+            sure = likely >= (self.bounds.confidence or np.inf)
             self.sure[rows[sure]] = True
             sure |= self.bounds.has_margin(scores, run.answered[rows], link)
             rows = rows[~sure]

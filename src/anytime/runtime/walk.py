@@ -85,7 +85,7 @@ class Walk:
 
     def confidence(self) -> float:
         """The probability of the leading class."""
-        return float(self.layout.link.transform(self.scores()).max())
+        return float(self.plan.probabilities(self.scores(), self.stage).max())
 
     def has_margin(self, bounds: Bounds) -> bool:
         """Whether the margin is enough for the mean budget."""
@@ -178,7 +178,7 @@ class Walk:
         s = self.done
         end = min(end, s + _LOOK_AHEAD)
         steps = self.run.scores_ahead(self.layout.block_of[s], end)
-        likely = self.layout.link.transform(steps).max(axis=1) >= confidence
+        likely = self.plan.probabilities(steps, np.arange(s + 1, end + 1)).max(axis=1) >= confidence
         return s + int(likely.argmax()) + 1 if likely.any() else end
 
     # ------------------------------------------------------------------ going on

@@ -51,7 +51,7 @@ def stop_table(confidence: ArrayLike, margins: ArrayLike, costs: ArrayLike) -> S
     Examples
     --------
     >>> import numpy as np
-    >>> from anytime.networks.stopping import exits_taken, stop_table
+    >>> from anytime.stopping import exits_taken, stop_table
     >>> confidence = np.array([[0.9, 0.5, 0.6, 0.8], [0.9, 0.9, 0.7, 0.8], [0.9, 0.9, 0.9, 0.9]])
     >>> table = stop_table(confidence, confidence, [1.0, 2.0, 3.0])
     >>> (table.leaving @ [1.0, 2.0, 3.0])[[0, 1, -1]]

@@ -1,0 +1,372 @@
+"""Calibrate a fitted model on held-out rows; conformal sets of labels and intervals of numbers.
+
+``calibrate`` runs the plan over rows that training has not seen, looks at the answer after every stage, and keeps what it learns
+in the plan (``anytime.calibration``): files, truncated models, sessions and the server then have it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from inspect import signature
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import train_test_split
+from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, column_or_1d
+
+from anytime.calibration import LEVELS, Calibration, fitted_power, ranked_quantiles, stopping_thresholds
+from anytime.costs import UNLIMITED
+from anytime.engine import Run
+from anytime.losses import LINKS
+from anytime.plan import Array, Plan
+from anytime.stopping import stop_table
+from anytime.validation import is_amount
+
+__all__ = ["Intervals", "LabelSets", "holding_out"]
+
+_KNOTS = 64  # stages at which probabilities are calibrated; stages between two of them go with the earlier
+_BUDGETS = 96  # for which quantiles are kept where rows of one budget end after different stages
+_DECIDED_BUDGETS, _MOST_DECIDED = 16, 1000  # the same, and rows, where each row decides what it buys, which takes long
+_FEWEST_ROWS = 50  # that a stage has answered, for a calibration of its own
+_TABLE_ROWS, _TABLE_STAGES = 50, 96  # the fewest rows and the most stages for a table of stops
+_HELD_OUT, _MOST_HELD_OUT = 0.2, 5000  # share of the training rows, and the most of them, that ``calibration="auto"`` holds out
+_FEWEST_TRAINING_ROWS = 20
+
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+class _Calibrated:
+    """``calibrate``, and what sets and intervals share."""
+
+    def calibrate(self: Any, X: Any, y: ArrayLike) -> Any:
+        """Learn from held-out rows how far the answers of every stage can be trusted, and keep it.
+
+        Probabilities of a classifier then are right as often as they say, ``confidence=`` stops rows of which that share is
+        right, ``mean_budget=`` lets sure rows leave early, and ``predict_set`` or ``predict_interval`` have their quantiles.
+        Predictions do not change.
+
+        Parameters
+        ----------
+        X : (n, d)
+            Rows that training has not seen; some hundreds at least, better some thousands.
+        y : (n,)
+
+        Returns
+        -------
+        model
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            Where there is no row, a column is missing, or a label is none of the model's classes.
+
+        Examples
+        --------
+        >>> import anytime as at
+        >>> X, y, costs = at.datasets.load("digits")
+        >>> model = at.GroupPursuitClassifier(costs=costs).fit(X[:1200], y[:1200]).calibrate(X[1200:], y[1200:])
+        >>> model.predict_set(X[:1], coverage=0.9, budget=20).sum() >= 1
+        np.True_
+        """
+        check_is_fitted(self, "plan_")
+        if getattr(self, "labels_elements", False):
+            raise TypeError(
+                f"a {type(self).__name__} labels many elements of an example; only models of rows are calibrated"
+            )
+        rows, targets = self._checked(X), self._held_out_targets(y)
+        check_consistent_length(rows, targets)
+        if not len(rows):
+            raise ValueError("there are no held-out rows to learn from")
+        plan, by_budget = self.plan_, self.meter == "realised"
+        chain = self._learned(plan, rows, targets, by_budget)
+        branches = [self._learned(branch, rows, targets, by_budget=False) for branch in plan.branches]
+        self.plan_ = replace(chain, branches=branches)
+        return self
+
+    def _misfit_within(
+        self: Any, X: Any, coverage: float, budget: Any, read: Callable[[Run], Array]
+    ) -> tuple[Array, Array]:
+        """What ``read`` takes from the run of each row, (n, K), and how badly these rows may fit, (n,)."""
+        check_is_fitted(self, "plan_")
+        if not is_amount(coverage) or not 0.0 < coverage < 1.0:
+            raise ValueError(f"coverage must be a share between 0 and 1, not {coverage!r}")
+        calibration: Calibration | None = self.plan_.calibration
+        by_budget = self.meter == "realised"
+        if calibration is None or calibration.by_budget != by_budget:
+            raise ValueError(
+                f"this {type(self).__name__} has no held-out rows to judge by: call calibrate(X_val, y_val) first, or give "
+                'calibration="auto"'
+            )
+        if budget is None and self.mean_budget is not None:
+            raise ValueError("a mean budget chooses rows, which no coverage holds for: give a budget")
+        rows = self._read_in(X)
+        told, allowed = None, np.empty(len(rows.X))
+        for which, part, money in self._parts_by_branch(rows, budget, None, np.inf):
+            run = self._run_plan(part, money, None, np.inf, metered=True)
+            reach = self._reach_of(run, money)
+            reach = reach if by_budget else np.where(run.incomplete, run.answered, reach)
+            allowed[which] = run.plan.calibration.quantile(np.broadcast_to(reach, len(part.X)), coverage)
+            some = read(run)
+            told = np.empty((len(rows.X), some.shape[1])) if told is None else told
+            told[which] = some
+        assert told is not None
+        return told, allowed
+
+    def _reach_of(self: Any, run: Run, budget: Any) -> Any:
+        """Stages, or ticks where the realised cost is counted, that a budget lets rows go."""
+        if self.meter == "realised":
+            money = self.budget if budget is None else budget
+            return UNLIMITED if money is None else self._ticks("budget", money)
+        choice = self._known_choice(None, budget, None, np.inf, None)
+        return self._reach(budget).stages if choice is None else choice.stages
+
+    def _held_out_targets(self, y: ArrayLike) -> NDArray[Any]:
+        raise NotImplementedError
+
+    def _learned(self, plan: Plan, X: Array, targets: NDArray[Any], by_budget: bool) -> Plan:
+        """A plan with what held-out rows teach about it."""
+        raise NotImplementedError
+
+
+class LabelSets(_Calibrated):
+    """Calibrated probabilities and conformal sets of classifiers."""
+
+    def predict_set(
+        self: Any, X: Any, coverage: float = 0.95, budget: Any = None, *, allow_empty: bool = False
+    ) -> Any:
+        """Labels of which one is right, for this share of the rows: a conformal set for each row.
+
+        A label belongs to the set where its probability is not below a threshold, which held-out rows have set for the stage, or
+        the branch, that answers this budget. More money makes the sets smaller, not less sure.
+
+        Parameters
+        ----------
+        X : (n, d)
+        coverage : float, default=0.95
+            Share of rows whose set holds their label, at least. On average over held-out rows and new rows of the same kind it is
+            kept exactly; for n held-out rows it varies by about ``sqrt(coverage * (1 - coverage) / n)``.
+        budget : float or (n,) float, default=None
+            As in ``answer``.
+        allow_empty : bool, default=False
+            Whether a set may be empty. False: the predicted label is always in it, so that a model which is right more often than
+            ``coverage`` covers more.
+
+        Returns
+        -------
+        (n, C) bool
+            Which of ``classes_`` are in each set.
+
+        Raises
+        ------
+        ValueError
+            Where the model is not calibrated, or ``coverage`` is no share.
+        """
+        told, allowed = self._misfit_within(X, coverage, budget, _probabilities)
+        inside = 1.0 - told <= allowed[:, None] + 1e-12
+        if not allow_empty:
+            inside[np.arange(len(told)), told.argmax(axis=1)] = True
+        return self._wrapped(inside, X, self.classes_)
+
+    def _held_out_targets(self: Any, y: ArrayLike) -> NDArray[Any]:
+        labels = column_or_1d(y, warn=True)
+        codes = np.searchsorted(self.classes_, labels) if len(labels) else np.empty(0, dtype=np.intp)
+        codes = np.minimum(codes, len(self.classes_) - 1)
+        unknown = labels[self.classes_[codes] != labels]
+        if unknown.size:
+            raise ValueError(f"{unknown[0]!r} is none of the classes that the model knows")
+        return np.asarray(codes, dtype=np.intp)
+
+    def _learned(self, plan: Plan, X: Array, targets: NDArray[Any], by_budget: bool) -> Plan:
+        n, link = len(X), LINKS[plan.link]
+        power, floor = np.ones(plan.n_stages + 1), np.full(plan.n_stages + 1, 1e-9)
+        likely, right, margins = (np.empty((plan.n_stages + 1, n)) for _ in range(3))
+        record = _Record(plan, n, by_budget)
+
+        def probabilities(run: Run) -> Array:
+            return Calibration.scaled(
+                link.transform(run.scores()), power[run.answered], floor[run.answered]
+            )
+
+        run = Run(plan, X, metered=by_budget)
+        for stage in range(plan.n_stages + 1):
+            run.advance(stage)
+            scores, own = run.scores(), run.answered == stage
+            power[stage], floor[stage] = power[stage - 1], floor[stage - 1]
+            if stage in record.knots and (own.all() or np.count_nonzero(own) >= _FEWEST_ROWS):
+                power[stage], floor[stage] = fitted_power(link.transform(scores[own]), targets[own])
+            told = probabilities(run)
+            likely[stage], right[stage] = told.max(axis=1), link.leading(scores) == targets
+            margins[stage] = link.margin(scores)
+            record.note(stage, 1.0 - told[np.arange(n), targets], run)
+        quantiles = record.quantiles(
+            X, lambda run, rows: 1.0 - probabilities(run)[np.arange(len(rows)), targets[rows]]
+        )
+        enough = stopping_thresholds(likely[:-1], right[:-1] > 0)
+        table = plan.stop_table
+        if table is None and _takes_table(plan, n):
+            table = stop_table(likely[1:], margins[1:], plan.stage_costs)
+        return replace(
+            plan, calibration=Calibration(power, floor, enough, *quantiles, by_budget), stop_table=table
+        )
+
+
+class Intervals(_Calibrated):
+    """Conformal intervals of regressors."""
+
+    def predict_interval(self: Any, X: Any, coverage: float = 0.95, budget: Any = None) -> Any:
+        """Intervals that hold the true value of this share of the rows.
+
+        The prediction, give or take the error that held-out rows had in that share at the stage, or the branch, that answers this
+        budget.
+
+        Parameters
+        ----------
+        X : (n, d)
+        coverage, budget
+            As in ``predict_set`` of a classifier.
+
+        Returns
+        -------
+        (n, 2)
+            From and to. The whole line where held-out rows are too few for such a coverage.
+
+        Raises
+        ------
+        ValueError
+            Where the model is not calibrated, or ``coverage`` is no share.
+        """
+        told, allowed = self._misfit_within(X, coverage, budget, _values)
+        around = np.stack([-allowed, allowed], axis=1)
+        return self._wrapped(told + around, X, np.array(["lower", "upper"]))
+
+    def _held_out_targets(self: Any, y: ArrayLike) -> NDArray[Any]:
+        if self.plan_.n_outputs > 1:
+            raise ValueError("intervals are for one target; this model predicts several")
+        targets = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
+        if not np.isfinite(targets).all():
+            raise ValueError("y has a value that is not finite")
+        return targets
+
+    def _learned(self, plan: Plan, X: Array, targets: NDArray[Any], by_budget: bool) -> Plan:
+        def misfit(run: Run, rows: Any) -> Array:
+            return np.abs(_values(run)[:, 0] - targets[rows])
+
+        record, run = _Record(plan, len(X), by_budget), Run(plan, X, metered=by_budget)
+        for stage in range(plan.n_stages + 1):
+            run.advance(stage)
+            record.note(stage, misfit(run, slice(None)), run)
+        ones, never = np.ones(plan.n_stages + 1), np.full(LEVELS.size, np.inf)
+        learned = Calibration(ones, ones - 1.0, never, *record.quantiles(X, misfit), by_budget)
+        return replace(plan, calibration=learned)
+
+
+class _Record:
+    """How badly held-out rows fit after every stage, and what they have paid by then."""
+
+    def __init__(self, plan: Plan, n_rows: int, by_budget: bool) -> None:
+        self.plan, self.by_budget = plan, by_budget
+        self.misfit = np.empty((plan.n_stages + 1, n_rows))
+        self.paid = np.zeros((plan.n_stages + 1, n_rows if by_budget else 0), dtype=np.int64)
+        self.knots = np.arange(plan.n_stages + 1)
+        if plan.n_stages > _KNOTS:
+            spaced = np.rint(np.geomspace(1, plan.n_stages, _KNOTS)).astype(np.int64)
+            self.knots = np.unique(np.concatenate([[0], spaced]))
+
+    def note(self, stage: int, misfit: Array, run: Run) -> None:
+        """What rows have after a stage."""
+        self.misfit[stage] = misfit
+        if self.by_budget:
+            assert run.ledger is not None
+            self.paid[stage] = run.ledger.paid
+
+    def quantiles(self, X: Array, misfit_of: Callable[[Run, Any], Array]) -> tuple[NDArray[np.int64], Array]:
+        """``reach`` and ``quantiles`` of a calibration; ``misfit_of`` some rows of a run."""
+        if not self.by_budget:
+            return self.knots, np.array([ranked_quantiles(self.misfit[stage]) for stage in self.knots])
+        decided = bool(self.plan.bounded_blocks)  # what rows buy depends on what they may spend
+        budgets, rows = np.unique(self.paid), _spread(len(X), _MOST_DECIDED if decided else len(X))
+        most = _DECIDED_BUDGETS if decided else _BUDGETS
+        if budgets.size > most:
+            budgets = budgets[np.unique(np.rint(np.geomspace(1, budgets.size, most)).astype(np.intp) - 1)]
+        kept = []
+        for ticks in np.union1d([0], budgets).tolist():
+            if decided:
+                run = Run(self.plan, X[rows], metered=True)
+                run.advance(self.plan.n_stages, budget=ticks)
+                kept.append((ticks, ranked_quantiles(misfit_of(run, rows))))
+            else:
+                last = (self.paid <= ticks).sum(axis=0) - 1
+                kept.append((ticks, ranked_quantiles(self.misfit[last, rows])))
+        return np.array([ticks for ticks, _ in kept]), np.array([row for _, row in kept])
+
+
+def _spread(n: int, most: int) -> NDArray[np.intp]:
+    """At most so many of n rows, evenly spread."""
+    return np.linspace(0, n - 1, min(n, most)).astype(np.intp)
+
+
+def _probabilities(run: Run) -> Array:
+    return run.plan.probabilities(run.scores(), run.answered)
+
+
+def _values(run: Run) -> Array:
+    return np.asarray(LINKS[run.plan.link].transform(run.scores()))
+
+
+def _takes_table(plan: Plan, n_rows: int) -> bool:
+    """Whether sure rows can leave early for a mean budget."""
+    ruled = plan.passes or plan.stops or plan.bounded_blocks or plan.expected_costs is not None
+    few = n_rows < _TABLE_ROWS or not 1 < plan.n_stages <= _TABLE_STAGES
+    return not (ruled or few) and bool(plan.stage_costs[0] < plan.stage_costs[-1])
+
+
+# ---------------------------------------------------------------------- while training
+
+
+def holding_out(fit: Fit) -> Fit:
+    """Decorator of ``fit``: with ``calibration="auto"`` a fifth of the rows is held out of training and calibrates the model.
+
+    Of classes and seeds it keeps what ``fit`` does: rows are drawn by ``random_state``, in the proportions of the classes.
+    """
+    named = signature(fit)
+
+    @wraps(fit)
+    def fitted(self: Any, X: Any, y: Any = None, *more: Any, **by_name: Any) -> Any:
+        if getattr(self, "calibration", None) is None or y is None:
+            return fit(self, X, y, *more, **by_name)
+        given = named.bind(self, X, y, *more, **by_name).arguments
+        kept, held = _divided(y, _num_samples(X), hasattr(self, "predict_proba"), self.random_state)
+        for name in ("X", "y", "sample_weight"):
+            if given.get(name) is not None:
+                given[name] = _safe_indexing(given[name], kept)
+        fit(**given)
+        return self.calibrate(_safe_indexing(X, held), _safe_indexing(y, held))
+
+    return fitted  # type: ignore[return-value]
+
+
+def _divided(y: Any, n: int, classifies: bool, seed: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Rows to train on, and rows to calibrate on."""
+    if n < _FEWEST_TRAINING_ROWS:
+        raise ValueError(
+            f'calibration="auto" holds rows out, but there are only {n}; train on all, or call calibrate with others'
+        )
+    random = check_random_state(None if seed is None else check_random_state(seed).randint(2**31 - 1))
+    share, rows = min(_HELD_OUT, _MOST_HELD_OUT / n), np.arange(n)
+    if not classifies:
+        kept, held = train_test_split(rows, test_size=share, random_state=random)
+        return np.sort(kept), np.sort(held)
+    codes = np.unique(np.asarray(y), return_inverse=True)[1]
+    alone = np.bincount(codes)[codes] < 5  # too few to divide: the model has to learn them
+    many = rows[~alone]
+    kept, held = train_test_split(
+        many, test_size=min(share * n / max(many.size, 1), 0.5), stratify=codes[many], random_state=random
+    )
+    return np.sort(np.concatenate([kept, rows[alone]])), np.sort(held)
+
+

@@ -1,0 +1,232 @@
+"""Probabilities that are right as often as they say, thresholds that keep a promise, and quantiles for conformal sets.
+
+All of it is learned from held-out rows, once per stage, and kept in the plan. A stage's probabilities are raised to a power and
+divided by their sum (temperature scaling, Guo et al. 2017), after a small number was added to each so that no class is impossible.
+The order of the classes does not change, so no prediction does.
+
+Stopping by confidence selects rows. A threshold for it is therefore chosen by running the rule itself: rows stop at the first
+stage whose leading class is likely enough, and of those that stop the share asked for has to be right.
+
+Conformal sets and intervals (Vovk et al. 2005; Sadinle et al. 2019) need one quantile per stage of how badly held-out rows fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+
+Array = NDArray[np.float64]
+
+__all__ = ["LEVELS", "Calibration", "fitted_power", "ranked_quantiles", "stopping_thresholds"]
+
+LEVELS: Array = np.concatenate([np.arange(1, 400) / 400, [0.998, 0.999, 0.9995]])
+"""Coverages and confidences for which quantiles and thresholds are kept; others are answered by the next level above."""
+
+_FLOORS = (1e-9, 1e-4, 1e-3, 1e-2, 5e-2)  # tried as what is added to probabilities
+_POWERS = (0.05, 20.0)  # of probabilities: from nearly even to nearly certain
+_PRIOR_ROWS = 5.0  # held-out rows that a power of 1 is worth
+_THRESHOLDS = 400  # tried for stopping
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """What held-out rows have taught about the answers of a plan of S stages.
+
+    Parameters
+    ----------
+    power, floor : (S + 1,)
+        Before the first stage and after each: probabilities plus ``floor`` are raised to ``power``. Ones and zeros of a regressor.
+    enough : (L,)
+        For each of ``LEVELS`` the calibrated probability of the leading class at which a row may stop, so that this share of the
+        rows that stop is right; ``inf`` where no rule reaches it.
+    reach : (m,) int
+        Increasing: stages or, where ``by_budget``, ticks that rows may spend.
+    quantiles : (m, L)
+        For each ``reach`` and each of ``LEVELS``: held-out rows fit no worse than this in that share.
+    by_budget : bool, default=False
+        Whether rows of one budget end after different stages, so that quantiles belong to budgets instead of stages.
+    """
+
+    power: Array
+    floor: Array
+    enough: Array
+    reach: NDArray[np.int64]
+    quantiles: Array
+    by_budget: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("power", "floor", "enough", "quantiles"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
+        object.__setattr__(self, "reach", np.asarray(self.reach, dtype=np.int64))
+        if self.power.ndim != 1 or not self.power.size or self.floor.shape != self.power.shape:
+            raise ValueError("a calibration has a power and a floor before the first stage and after each")
+        if not (np.isfinite(self.power).all() and (self.power > 0).all()):
+            raise ValueError("powers of probabilities must be finite and positive")
+        if not (np.isfinite(self.floor).all() and (self.floor >= 0).all()):
+            raise ValueError("what is added to probabilities must be finite and not negative")
+        if self.enough.shape != LEVELS.shape or not (self.enough >= 0).all():
+            raise ValueError(f"a calibration has {LEVELS.size} thresholds for stopping, none negative or NaN")
+        if self.reach.ndim != 1 or not self.reach.size or self.reach[0] != 0 or (np.diff(self.reach) <= 0).any():
+            raise ValueError("what quantiles belong to must begin at 0 and increase")
+        if self.quantiles.shape != (self.reach.size, LEVELS.size) or np.isnan(self.quantiles).any():
+            raise ValueError(f"quantiles must be numbers of shape {(self.reach.size, LEVELS.size)}")
+
+    @property
+    def n_stages(self) -> int:
+        """Stages of the plan that it is for."""
+        return self.power.size - 1
+
+    def probabilities(self, raw: Array, stages: Any) -> Array:
+        """(n, C) calibrated probabilities of rows whose answers are of these stages, one number or (n,)."""
+        return self.scaled(raw, self.power[stages], self.floor[stages])
+
+    @staticmethod
+    def scaled(raw: Array, power: Any, floor: Any) -> Array:
+        """(n, C) probabilities plus ``floor``, raised to ``power``, both (n,) or one number, and divided by their sum."""
+        raised = raw + np.reshape(floor, (-1, 1))
+        raised = (raised / raised.max(axis=1, keepdims=True)) ** np.reshape(power, (-1, 1))
+        return np.asarray(raised / raised.sum(axis=1, keepdims=True))
+
+    def threshold(self, confidence: float) -> float:
+        """The probability of the leading class from which on rows may stop."""
+        return float(self.enough[_level(confidence)]) if confidence <= LEVELS[-1] else np.inf
+
+    def quantile(self, reach: Any, coverage: float) -> Any:
+        """How badly a row may fit, for each ``reach``: an array, or one number."""
+        place = np.searchsorted(self.reach, reach, side="right") - 1
+        if coverage > LEVELS[-1]:
+            return np.full(np.shape(place), np.inf)
+        return self.quantiles[place, _level(coverage)]
+
+    def head(self, n_stages: int) -> Calibration:
+        """The calibration of a plan that ends after ``n_stages`` stages."""
+        kept = slice(None) if self.by_budget else self.reach <= n_stages
+        return replace(
+            self,
+            power=self.power[: n_stages + 1],
+            floor=self.floor[: n_stages + 1],
+            reach=self.reach[kept],
+            quantiles=self.quantiles[kept],
+        )
+
+
+def _level(share: float) -> int:
+    """The first of ``LEVELS`` that is not below a share."""
+    return int(np.searchsorted(LEVELS, share - 1e-12))
+
+
+def fitted_power(raw: ArrayLike, codes: ArrayLike, weight: ArrayLike | None = None) -> tuple[float, float]:
+    """The power and the floor that make held-out labels most likely.
+
+    Parameters
+    ----------
+    raw : (n, C)
+        Probabilities.
+    codes : (n,) int
+        Classes of the rows.
+    weight : (n,), default=None
+
+    Returns
+    -------
+    power, floor : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anytime.calibration import fitted_power
+    >>> claims = np.tile([[0.99, 0.01]], (1000, 1))  # of which 90 % are right
+    >>> power, floor = fitted_power(claims, np.arange(1000) % 10 == 0)
+    >>> raised = (claims[0] + floor) ** power
+    >>> round(float(raised[0] / raised.sum()), 2)
+    0.9
+    """
+    raw, codes = np.asarray(raw, dtype=np.float64), np.asarray(codes, dtype=np.intp)
+    share = np.ones(len(raw)) if weight is None else np.asarray(weight, dtype=np.float64)
+    share = share / share.sum()
+    prior = _PRIOR_ROWS / len(raw)
+    best, found = np.inf, (1.0, _FLOORS[0])
+    for floor in _FLOORS:
+        logs = np.log(raw + floor)
+        logs -= logs.max(axis=1, keepdims=True)
+        own = logs[np.arange(len(logs)), codes]
+        power = _best_power(logs, own, share, prior)
+        loss = share @ (logsumexp(power * logs, axis=1) - power * own) + prior / 2 * (power - 1.0) ** 2
+        if loss < best - 1e-9:
+            best, found = loss, (power, floor)
+    return found
+
+
+def _best_power(logs: Array, own: Array, share: Array, prior: float) -> float:
+    """Newton's method on the held-out log-loss, which is convex in the power."""
+    power = 1.0
+    for _ in range(30):
+        likely = np.exp(power * logs)
+        likely /= likely.sum(axis=1, keepdims=True)
+        mean = (likely * logs).sum(axis=1)
+        slope = share @ (mean - own) + prior * (power - 1.0)
+        bend = share @ ((likely * logs**2).sum(axis=1) - mean**2) + prior
+        step = np.clip(slope / bend, power - 2.0 * power, power / 2)  # at most twice, at least half
+        power = float(np.clip(power - step, *_POWERS))
+        if abs(step) < 1e-6 * power:
+            break
+    return power
+
+
+def ranked_quantiles(misfit: ArrayLike) -> Array:
+    """(L,) split conformal quantiles: of n numbers the ``ceil((n + 1) * level)``-th smallest, ``inf`` where there is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anytime.calibration import LEVELS, ranked_quantiles
+    >>> quantiles = ranked_quantiles(np.arange(1, 10) / 10)
+    >>> [float(quantiles[LEVELS == level][0]) for level in (0.8, 0.9, 0.95)]
+    [0.8, 0.9, inf]
+    """
+    ordered = np.concatenate([np.sort(np.asarray(misfit, dtype=np.float64)), [np.inf]])
+    n = ordered.size - 1
+    rank = np.ceil((n + 1) * LEVELS - 1e-9).astype(np.intp)
+    return np.asarray(ordered[np.minimum(np.maximum(rank, 1), n + 1) - 1])
+
+
+def stopping_thresholds(confidence: ArrayLike, right: ArrayLike) -> Array:
+    """(L,) for each of ``LEVELS`` the lowest threshold that keeps the promise on held-out rows.
+
+    A row stops at the first stage at which its confidence reaches the threshold. Of the rows that stop, and one more that is
+    taken to be wrong, so that few rows promise little, the level has to be right.
+
+    Parameters
+    ----------
+    confidence : (S, n)
+        Calibrated probability of the leading class after every stage that can be followed by another.
+    right : (S, n) bool
+        Whether that class is the row's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anytime.calibration import LEVELS, stopping_thresholds
+    >>> claims = np.repeat([[0.9, 0.6]], 50, axis=1)
+    >>> right = np.repeat([[True, False]], 50, axis=1)
+    >>> enough = stopping_thresholds(claims, right)
+    >>> [float(enough[LEVELS == level][0]) for level in (0.4, 0.9, 0.99)]
+    [0.3, 0.75, inf]
+    """
+    confidence, right = np.asarray(confidence, dtype=np.float64), np.asarray(right, dtype=bool)
+    enough = np.full(LEVELS.size, np.inf)
+    if not confidence.size:
+        return enough
+    values = np.unique(confidence)
+    between = (values + np.concatenate([[0.0], values[:-1]])) / 2  # so that rounding decides nothing
+    columns = np.arange(confidence.shape[1])
+    for place in np.unique(np.linspace(values.size - 1, 0, _THRESHOLDS).astype(np.intp))[::-1]:
+        sure = confidence >= between[place]
+        stopped = sure.any(axis=0)
+        n_right = int((right[sure.argmax(axis=0), columns] & stopped).sum())
+        kept = n_right >= LEVELS * (int(stopped.sum()) + 1) - 1e-9
+        enough[kept] = between[place]
+    return enough
