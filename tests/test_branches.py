@@ -349,7 +349,7 @@ def test_a_branch_that_does_not_fit_is_refused(change, message):
     plan = golden("b")
     with pytest.raises(ValueError, match=message):
         replace(plan, branches=[replace(plan.branches[0], **change)])
-    with pytest.raises(ValueError, match="cannot have filters, gates"):
+    with pytest.raises(ValueError, match="cannot have filters or gates"):
         replace(plan, stops={0: ScoreRule(LinearBlock([0], [[1.0]]), 0.0)})
     with pytest.raises(ValueError, match="quality must not fall"):
         replace(plan, quality=plan.quality[::-1])

@@ -23,6 +23,7 @@ from anytime.costs import UNLIMITED
 from anytime.engine import Run
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
+from anytime.rules import LikelyRule
 from anytime.stopping import stop_table
 from anytime.validation import is_amount
 
@@ -30,10 +31,16 @@ __all__ = ["Intervals", "LabelSets", "holding_out"]
 
 _KNOTS = 64  # stages at which probabilities are calibrated; stages between two of them go with the earlier
 _BUDGETS = 96  # for which quantiles are kept where rows of one budget end after different stages
-_DECIDED_BUDGETS, _MOST_DECIDED = 16, 1000  # the same, and rows, where each row decides what it buys, which takes long
+_DECIDED_BUDGETS, _MOST_DECIDED = (
+    16,
+    1000,
+)  # the same, and rows, where each row decides what it buys, which takes long
 _FEWEST_ROWS = 50  # that a stage has answered, for a calibration of its own
 _TABLE_ROWS, _TABLE_STAGES = 50, 96  # the fewest rows and the most stages for a table of stops
-_HELD_OUT, _MOST_HELD_OUT = 0.2, 5000  # share of the training rows, and the most of them, that ``calibration="auto"`` holds out
+_HELD_OUT, _MOST_HELD_OUT = (
+    0.2,
+    5000,
+)  # share of the training rows, and the most of them, that ``calibration="auto"`` holds out
 _FEWEST_TRAINING_ROWS = 20
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
@@ -82,10 +89,13 @@ class _Calibrated:
         check_consistent_length(rows, targets)
         if not len(rows):
             raise ValueError("there are no held-out rows to learn from")
-        plan, by_budget = self.plan_, self.meter == "realised"
+        # families whose constructor has a ``confidence`` say what their plan is without it
+        by_budget, confidence = self.meter == "realised", getattr(self, "confidence", None)
+        plan: Plan = self.plan_ if confidence is None else self._without_stops(self.plan_)
         chain = self._learned(plan, rows, targets, by_budget)
         branches = [self._learned(branch, rows, targets, by_budget=False) for branch in plan.branches]
-        self.plan_ = replace(chain, branches=branches)
+        chain = replace(chain, branches=branches)
+        self.plan_ = chain if confidence is None else _stopping(chain, confidence, rows)
         return self
 
     def _misfit_within(
@@ -183,14 +193,13 @@ class LabelSets(_Calibrated):
 
     def _learned(self, plan: Plan, X: Array, targets: NDArray[Any], by_budget: bool) -> Plan:
         n, link = len(X), LINKS[plan.link]
-        power, floor = np.ones(plan.n_stages + 1), np.full(plan.n_stages + 1, 1e-9)
+        power = np.ones((plan.n_stages + 1, link.n_classes(plan.n_outputs)))
+        floor = np.full(plan.n_stages + 1, 1e-9)
         likely, right, margins = (np.empty((plan.n_stages + 1, n)) for _ in range(3))
-        record = _Record(plan, n, by_budget)
+        record = _Misfits(plan, n, by_budget)
 
         def probabilities(run: Run) -> Array:
-            return Calibration.scaled(
-                link.transform(run.scores()), power[run.answered], floor[run.answered]
-            )
+            return Calibration.scaled(link.transform(run.scores()), power[run.answered], floor[run.answered])
 
         run = Run(plan, X, metered=by_budget)
         for stage in range(plan.n_stages + 1):
@@ -256,16 +265,17 @@ class Intervals(_Calibrated):
         def misfit(run: Run, rows: Any) -> Array:
             return np.abs(_values(run)[:, 0] - targets[rows])
 
-        record, run = _Record(plan, len(X), by_budget), Run(plan, X, metered=by_budget)
+        record, run = _Misfits(plan, len(X), by_budget), Run(plan, X, metered=by_budget)
         for stage in range(plan.n_stages + 1):
             run.advance(stage)
             record.note(stage, misfit(run, slice(None)), run)
-        ones, never = np.ones(plan.n_stages + 1), np.full(LEVELS.size, np.inf)
-        learned = Calibration(ones, ones - 1.0, never, *record.quantiles(X, misfit), by_budget)
+        nothing, never = np.zeros((plan.n_stages + 1, 0)), np.full(LEVELS.size, np.inf)
+        quantiles = record.quantiles(X, misfit)
+        learned = Calibration(nothing, np.zeros(plan.n_stages + 1), never, *quantiles, by_budget)
         return replace(plan, calibration=learned)
 
 
-class _Record:
+class _Misfits:
     """How badly held-out rows fit after every stage, and what they have paid by then."""
 
     def __init__(self, plan: Plan, n_rows: int, by_budget: bool) -> None:
@@ -292,7 +302,8 @@ class _Record:
         budgets, rows = np.unique(self.paid), _spread(len(X), _MOST_DECIDED if decided else len(X))
         most = _DECIDED_BUDGETS if decided else _BUDGETS
         if budgets.size > most:
-            budgets = budgets[np.unique(np.rint(np.geomspace(1, budgets.size, most)).astype(np.intp) - 1)]
+            spaced = [np.geomspace(1, budgets.size, most // 2), np.linspace(1, budgets.size, most // 2)]
+            budgets = budgets[np.unique(np.rint(np.concatenate(spaced)).astype(np.intp)) - 1]
         kept = []
         for ticks in np.union1d([0], budgets).tolist():
             if decided:
@@ -323,6 +334,29 @@ def _takes_table(plan: Plan, n_rows: int) -> bool:
     ruled = plan.passes or plan.stops or plan.bounded_blocks or plan.expected_costs is not None
     few = n_rows < _TABLE_ROWS or not 1 < plan.n_stages <= _TABLE_STAGES
     return not (ruled or few) and bool(plan.stage_costs[0] < plan.stage_costs[-1])
+
+
+def _stopping(plan: Plan, confidence: float, X: Array) -> Plan:
+    """The plan in which rows stop where, of those that stop, this share is right."""
+    assert plan.calibration is not None
+    power, floor, enough = (
+        plan.calibration.power,
+        plan.calibration.floor,
+        plan.calibration.threshold(confidence),
+    )
+    stages = range(plan.n_stages - 1 if np.isfinite(enough) else 0)
+    stops = {
+        s: LikelyRule(enough, power=tuple(power[s + 1].tolist()), floor=float(floor[s + 1])) for s in stages
+    }
+    plan = replace(plan, stops=stops)
+    if plan.expected_costs is None:
+        return plan
+    run, ticks = Run(plan, X, metered=True), np.empty(plan.n_stages)
+    assert run.ledger is not None
+    for stage in range(plan.n_stages):
+        run.advance(stage + 1)
+        ticks[stage] = run.ledger.paid.mean()
+    return replace(plan, expected_costs=plan.costs.costs.amounts(ticks))
 
 
 # ---------------------------------------------------------------------- while training
@@ -368,5 +402,3 @@ def _divided(y: Any, n: int, classifies: bool, seed: Any) -> tuple[NDArray[Any],
         many, test_size=min(share * n / max(many.size, 1), 0.5), stratify=codes[many], random_state=random
     )
     return np.sort(np.concatenate([kept, rows[alone]])), np.sort(held)
-
-

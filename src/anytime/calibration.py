@@ -1,8 +1,8 @@
 """Probabilities that are right as often as they say, thresholds that keep a promise, and quantiles for conformal sets.
 
 All of it is learned from held-out rows, once per stage, and kept in the plan. A stage's probabilities are raised to a power and
-divided by their sum (temperature scaling, Guo et al. 2017), after a small number was added to each so that no class is impossible.
-The order of the classes does not change, so no prediction does.
+divided by their sum (temperature scaling, Guo et al. 2017), after a small number was added to each, so that no class is ruled
+out. The power may differ with the leading class. The order of the classes does not change, so no prediction does.
 
 Stopping by confidence selects rows. A threshold for it is therefore chosen by running the rule itself: rows stop at the first
 stage whose leading class is likely enough, and of those that stop the share asked for has to be right.
@@ -29,7 +29,8 @@ LEVELS: Array = np.concatenate([np.arange(1, 400) / 400, [0.998, 0.999, 0.9995]]
 _FLOORS = (1e-9, 1e-4, 1e-3, 1e-2, 5e-2)  # tried as what is added to probabilities
 _POWERS = (0.05, 20.0)  # of probabilities: from nearly even to nearly certain
 _PRIOR_ROWS = 5.0  # held-out rows that a power of 1 is worth
-_THRESHOLDS = 400  # tried for stopping
+_PRIOR_ROWS_OF_CLASS = 20.0  # those that the power of all classes is worth for one of them
+_THRESHOLDS = 200  # tried for stopping, spaced evenly, and as many among the highest
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +39,11 @@ class Calibration:
 
     Parameters
     ----------
-    power, floor : (S + 1,)
-        Before the first stage and after each: probabilities plus ``floor`` are raised to ``power``. Ones and zeros of a regressor.
+    power : (S + 1, C)
+        Before the first stage and after each, for every class that may lead: what probabilities are raised to. (S + 1, 0) of a
+        regressor.
+    floor : (S + 1,)
+        What is added to them before.
     enough : (L,)
         For each of ``LEVELS`` the calibrated probability of the leading class at which a row may stop, so that this share of the
         rows that stop is right; ``inf`` where no rule reaches it.
@@ -62,15 +66,20 @@ class Calibration:
         for name in ("power", "floor", "enough", "quantiles"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
         object.__setattr__(self, "reach", np.asarray(self.reach, dtype=np.int64))
-        if self.power.ndim != 1 or not self.power.size or self.floor.shape != self.power.shape:
-            raise ValueError("a calibration has a power and a floor before the first stage and after each")
+        if self.power.ndim != 2 or not len(self.power) or self.floor.shape != self.power.shape[:1]:
+            raise ValueError("a calibration has powers and a floor before the first stage and after each")
         if not (np.isfinite(self.power).all() and (self.power > 0).all()):
             raise ValueError("powers of probabilities must be finite and positive")
         if not (np.isfinite(self.floor).all() and (self.floor >= 0).all()):
             raise ValueError("what is added to probabilities must be finite and not negative")
         if self.enough.shape != LEVELS.shape or not (self.enough >= 0).all():
             raise ValueError(f"a calibration has {LEVELS.size} thresholds for stopping, none negative or NaN")
-        if self.reach.ndim != 1 or not self.reach.size or self.reach[0] != 0 or (np.diff(self.reach) <= 0).any():
+        if (
+            self.reach.ndim != 1
+            or not self.reach.size
+            or self.reach[0] != 0
+            or (np.diff(self.reach) <= 0).any()
+        ):
             raise ValueError("what quantiles belong to must begin at 0 and increase")
         if self.quantiles.shape != (self.reach.size, LEVELS.size) or np.isnan(self.quantiles).any():
             raise ValueError(f"quantiles must be numbers of shape {(self.reach.size, LEVELS.size)}")
@@ -78,17 +87,22 @@ class Calibration:
     @property
     def n_stages(self) -> int:
         """Stages of the plan that it is for."""
-        return self.power.size - 1
+        return len(self.power) - 1
 
     def probabilities(self, raw: Array, stages: Any) -> Array:
         """(n, C) calibrated probabilities of rows whose answers are of these stages, one number or (n,)."""
         return self.scaled(raw, self.power[stages], self.floor[stages])
 
     @staticmethod
-    def scaled(raw: Array, power: Any, floor: Any) -> Array:
-        """(n, C) probabilities plus ``floor``, raised to ``power``, both (n,) or one number, and divided by their sum."""
+    def scaled(raw: Array, power: Array, floor: Any) -> Array:
+        """(n, C) probabilities plus ``floor``, (n,) or one number, raised to the power of the leading class, which sum to 1.
+
+        ``power`` is (C,) for all rows, or (n, C).
+        """
+        leading = raw.argmax(axis=1)
+        own = power[leading] if power.ndim == 1 else power[np.arange(len(raw)), leading]
         raised = raw + np.reshape(floor, (-1, 1))
-        raised = (raised / raised.max(axis=1, keepdims=True)) ** np.reshape(power, (-1, 1))
+        raised = (raised / raised.max(axis=1, keepdims=True)) ** own[:, None]
         return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
     def threshold(self, confidence: float) -> float:
@@ -119,8 +133,8 @@ def _level(share: float) -> int:
     return int(np.searchsorted(LEVELS, share - 1e-12))
 
 
-def fitted_power(raw: ArrayLike, codes: ArrayLike, weight: ArrayLike | None = None) -> tuple[float, float]:
-    """The power and the floor that make held-out labels most likely.
+def fitted_power(raw: ArrayLike, codes: ArrayLike) -> tuple[Array, float]:
+    """The powers, (C,) by the leading class, and the floor that make held-out labels most likely.
 
     Parameters
     ----------
@@ -128,52 +142,46 @@ def fitted_power(raw: ArrayLike, codes: ArrayLike, weight: ArrayLike | None = No
         Probabilities.
     codes : (n,) int
         Classes of the rows.
-    weight : (n,), default=None
-
-    Returns
-    -------
-    power, floor : float
 
     Examples
     --------
     >>> import numpy as np
-    >>> from anytime.calibration import fitted_power
+    >>> from anytime.calibration import Calibration, fitted_power
     >>> claims = np.tile([[0.99, 0.01]], (1000, 1))  # of which 90 % are right
     >>> power, floor = fitted_power(claims, np.arange(1000) % 10 == 0)
-    >>> raised = (claims[0] + floor) ** power
-    >>> round(float(raised[0] / raised.sum()), 2)
-    0.9
+    >>> Calibration.scaled(claims[:1], power, floor).round(2)
+    array([[0.9, 0.1]])
     """
     raw, codes = np.asarray(raw, dtype=np.float64), np.asarray(codes, dtype=np.intp)
-    share = np.ones(len(raw)) if weight is None else np.asarray(weight, dtype=np.float64)
-    share = share / share.sum()
-    prior = _PRIOR_ROWS / len(raw)
-    best, found = np.inf, (1.0, _FLOORS[0])
-    for floor in _FLOORS:
-        logs = np.log(raw + floor)
+    leading, best = raw.argmax(axis=1), np.inf
+    for tried in _FLOORS:
+        logs = np.log(raw + tried)
         logs -= logs.max(axis=1, keepdims=True)
-        own = logs[np.arange(len(logs)), codes]
-        power = _best_power(logs, own, share, prior)
-        loss = share @ (logsumexp(power * logs, axis=1) - power * own) + prior / 2 * (power - 1.0) ** 2
+        common, loss = _best_power(logs, codes, 1.0, _PRIOR_ROWS)
         if loss < best - 1e-9:
-            best, found = loss, (power, floor)
-    return found
+            best, floor, power, kept = loss, tried, common, logs
+    powers = np.full(raw.shape[1], power)
+    for code in np.unique(leading):
+        own = leading == code
+        powers[code] = _best_power(kept[own], codes[own], power, _PRIOR_ROWS_OF_CLASS)[0]
+    return powers, floor
 
 
-def _best_power(logs: Array, own: Array, share: Array, prior: float) -> float:
-    """Newton's method on the held-out log-loss, which is convex in the power."""
-    power = 1.0
+def _best_power(logs: Array, codes: NDArray[np.intp], usual: float, prior_rows: float) -> tuple[float, float]:
+    """The power of least log-loss, and that: by Newton's method, as it is convex. ``prior_rows`` speak for the usual power."""
+    own, power, prior = logs[np.arange(len(logs)), codes], usual, prior_rows / len(logs)
     for _ in range(30):
         likely = np.exp(power * logs)
         likely /= likely.sum(axis=1, keepdims=True)
         mean = (likely * logs).sum(axis=1)
-        slope = share @ (mean - own) + prior * (power - 1.0)
-        bend = share @ ((likely * logs**2).sum(axis=1) - mean**2) + prior
-        step = np.clip(slope / bend, power - 2.0 * power, power / 2)  # at most twice, at least half
+        slope = np.mean(mean - own) + prior * (power - usual)
+        bend = np.mean((likely * logs**2).sum(axis=1) - mean**2) + prior
+        step = np.clip(slope / bend, -power, power / 2)  # at most twice, at least half
         power = float(np.clip(power - step, *_POWERS))
         if abs(step) < 1e-6 * power:
             break
-    return power
+    loss = np.mean(logsumexp(power * logs, axis=1) - power * own) + prior / 2 * (power - usual) ** 2
+    return power, float(loss)
 
 
 def ranked_quantiles(misfit: ArrayLike) -> Array:
@@ -223,7 +231,8 @@ def stopping_thresholds(confidence: ArrayLike, right: ArrayLike) -> Array:
     values = np.unique(confidence)
     between = (values + np.concatenate([[0.0], values[:-1]])) / 2  # so that rounding decides nothing
     columns = np.arange(confidence.shape[1])
-    for place in np.unique(np.linspace(values.size - 1, 0, _THRESHOLDS).astype(np.intp))[::-1]:
+    top = values.size - np.geomspace(1, values.size, _THRESHOLDS)  # finely where few rows stop
+    for place in np.unique([*top, *np.linspace(0, values.size - 1, _THRESHOLDS)]).astype(np.intp)[::-1]:
         sure = confidence >= between[place]
         stopped = sure.any(axis=0)
         n_right = int((right[sure.argmax(axis=0), columns] & stopped).sum())

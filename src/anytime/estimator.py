@@ -401,7 +401,9 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         run = self._run_plan(usable, budget, None, np.inf)
         scores = run.scores()
         link = LINKS[self._scores_link]
-        probability = float(np.max(run.plan.probabilities(scores, answered_stages(run)))) if link.classifies else None
+        probability = (
+            float(np.max(run.plan.probabilities(scores, answered_stages(run)))) if link.classifies else None
+        )
         most = None if cap == UNLIMITED else self.costs_.amount(cap)
         return NextPurchase(self._decide(scores)[0], probability, tuple(offers), self.costs_.unit, most)
 
@@ -610,16 +612,16 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
     def _scores(
         self, X: Any, budget: Budget, deadline: float | None, mean_budget: float | None = None
     ) -> Array:
-        return self._said(X, budget, deadline, mean_budget, lambda run: run.scores())
+        return self._read_off(X, budget, deadline, mean_budget, lambda run: run.scores())
 
     def _probabilities(
         self, X: Any, budget: Budget, deadline: float | None, mean_budget: float | None = None
     ) -> Array:
         if self.plan_.calibration is None:
             return LINKS[self._scores_link].transform(self._scores(X, budget, deadline, mean_budget))
-        return self._said(X, budget, deadline, mean_budget, probabilities_of)
+        return self._read_off(X, budget, deadline, mean_budget, probabilities_of)
 
-    def _said(
+    def _read_off(
         self,
         X: Any,
         budget: Budget,

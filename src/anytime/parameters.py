@@ -108,6 +108,11 @@ PARAMETERS: dict[str, Parameter] = {
         0.2,
         kind="float or None",
     ),
+    "calibration": Parameter(
+        '"auto": a fifth of the training rows, at most 5,000, is held out to calibrate every stage. None: none are.',
+        [StrOptions({"auto"}), None],
+        kind='"auto" or None',
+    ),
     "n_iter_no_change": Parameter(
         "Rounds without gain on the validation rows after which training ends.",
         [positive_integer],

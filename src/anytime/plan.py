@@ -469,6 +469,14 @@ class Plan:
         return int(np.searchsorted(self.mean_ticks, ticks, side="right"))
 
     @cached_property
+    def least_mean_cost(self) -> float:
+        """The least mean budget that buys anything."""
+        if not self.n_stages:
+            return 0.0
+        least = self.costs.prices.min(initial=UNLIMITED) if self.bounded_blocks else self.mean_ticks[0]
+        return self.costs.costs.amount(int(least))
+
+    @cached_property
     def limit_ticks(self) -> int:
         """The spending cap in ticks."""
         return self.costs.costs.budget_ticks(self.limit)
@@ -646,6 +654,13 @@ def _check_plan(plan: Plan) -> None:
         if plan.stop_table.margins.shape[1] != n_stages:
             raise ValueError(
                 f"the table of stops is for {plan.stop_table.margins.shape[1]} stages, but the plan has {n_stages}"
+            )
+    link = LINKS[plan.link]
+    if plan.calibration is not None and link.classifies:
+        n_classes = plan.calibration.power.shape[1]
+        if n_classes != link.n_classes(n_outputs):
+            raise ValueError(
+                f"the calibration is for {n_classes} classes, but the plan has {link.n_classes(n_outputs)}"
             )
     if plan.calibration is not None and plan.calibration.n_stages != n_stages:
         raise ValueError(

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr
 
 from anytime.blocks import Block
+from anytime.calibration import Calibration
 from anytime.losses import Link
 
 Array = NDArray[np.float64]
@@ -26,6 +27,7 @@ Array = NDArray[np.float64]
 __all__ = [
     "EntropyRule",
     "FunctionRule",
+    "LikelyRule",
     "MarginRule",
     "OutsideRule",
     "Rule",
@@ -106,6 +108,33 @@ class EntropyRule(ThresholdRule):
             probabilities, total, out=np.full_like(probabilities, 1 / probabilities.shape[1]), where=total > 0
         )
         return np.asarray(entr(shares).sum(axis=1))
+
+
+@dataclass(frozen=True)
+class LikelyRule(ThresholdRule):
+    """The calibrated probability of the leading class is not below (or below) a threshold: rows that are sure enough stop."""
+
+    # of the stage after which the rule is asked: see ``Calibration``
+    power: tuple[float, ...] = field(kw_only=True)
+    floor: float = field(default=0.0, kw_only=True)
+    below: bool = False
+    kind: ClassVar[str] = "likely"
+
+    def check(self, link: Link, n_outputs: int) -> None:
+        if not link.classifies:
+            raise ValueError(f"the link {link.name!r} has no probabilities of classes, which the rule needs")
+        powers = np.asarray(self.power)
+        if powers.shape != (link.n_classes(n_outputs),) or not ((powers > 0) & np.isfinite(powers)).all():
+            raise ValueError(f"the rule needs {link.n_classes(n_outputs)} powers, finite and positive")
+
+    @property
+    def family(self) -> Hashable:
+        return type(self), self.below, self.power, self.floor
+
+    def measure(self, scores: Array, link: Link) -> Array:
+        return np.asarray(
+            Calibration.scaled(link.transform(scores), np.asarray(self.power), self.floor).max(axis=1)
+        )
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def test_estimates_are_optimistic_on_rows_learned_from_and_come_true_on_held_out
     learned, others, test = slice(0, 150), slice(150, 1500), slice(1500, 2400)
     seen = MarginAcquisitionClassifier(n_neighbours=50, random_state=0).fit(X[learned], y[learned])
     unseen = MarginAcquisitionClassifier(seen.classifier_, n_neighbours=50).fit(X[others], y[others])
-    optimistic, honest = (model.calibration(X[test], y[test]) for model in (seen, unseen))
+    optimistic, honest = (model.estimated_accuracy(X[test], y[test]) for model in (seen, unseen))
     assert_array_equal(optimistic.purchases, np.arange(1, 21))
     assert_array_equal(optimistic.cost, np.arange(1, 21))
     assert (optimistic.estimated - optimistic.actual)[-1] > 0.1

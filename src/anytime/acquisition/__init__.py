@@ -8,13 +8,13 @@ from anytime.acquisition.additive import (
     as_additive,
 )
 from anytime.acquisition.estimators import AcquisitionClassifier, AcquisitionRegressor
-from anytime.acquisition.margin_classifier import Calibration, MarginAcquisitionClassifier, MarginTrace
+from anytime.acquisition.margin_classifier import EstimatedAccuracy, MarginAcquisitionClassifier, MarginTrace
 
 __all__ = [
     "AcquisitionClassifier",
     "AcquisitionRegressor",
     "AdditiveClassifier",
-    "Calibration",
+    "EstimatedAccuracy",
     "FunctionTerms",
     "LinearTerms",
     "MarginAcquisitionClassifier",

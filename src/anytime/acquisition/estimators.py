@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -18,6 +19,7 @@ from anytime.acquisition.masked_networks import MaskedNetworks, Targets, train_n
 from anytime.acquisition.mean_spending import spend_mean
 from anytime.acquisition.neighbour_block import FINISHED, MOST_FOLDS, NeighbourBlock, Reference
 from anytime.advice import Offer, follow, offer_of
+from anytime.calibrated import holding_out
 from anytime.costs import UNLIMITED
 from anytime.engine import Run, Stop
 from anytime.estimator import Budget, ClassifierFace, Reach, RegressorFace
@@ -61,7 +63,7 @@ class _AcquisitionModel(ColumnModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **shared("costs", "budget", "mean_budget", "meter", "cost_penalty", "class_weight"),
-        **shared("categorical_features", "time_budget", "random_state", "n_jobs", "verbose"),
+        **shared("categorical_features", "time_budget", "calibration", "random_state", "n_jobs", "verbose"),
         "confidence": [Interval(Real, 0, 1, closed="both"), None],
         "n_neighbours": [positive_integer],
         "look_ahead": [Interval(Integral, 0, 64, closed="both")],
@@ -85,6 +87,7 @@ class _AcquisitionModel(ColumnModel):
         categorical_features: Any = "from_dtype",
         time_budget: float | None = None,
         meter: str = "realised",
+        calibration: str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -93,6 +96,7 @@ class _AcquisitionModel(ColumnModel):
 
     # ------------------------------------------------------------------ learning
 
+    @holding_out
     def fit(self, X: Any, y: Any) -> Self:
         """Train the networks, and keep the rows that will be neighbours. A fit that fails leaves the model as it was.
 
@@ -164,6 +168,10 @@ class _AcquisitionModel(ColumnModel):
             look_ahead=self.look_ahead,
             n_threads=self._threads(),
         )
+
+    def _without_stops(self, plan: Plan) -> Plan:
+        blocks = [block.changed(confidence=None) for block in plan.blocks]  # type: ignore[attr-defined]
+        return replace(plan, blocks=blocks, stops={})
 
     def _targets(self, y: Any) -> tuple[Targets, Array, Array]:
         """Targets as networks learn them, and what turns what they say into answers: times the last, plus the second."""
@@ -295,6 +303,8 @@ class AcquisitionClassifier(ClassifierFace, _AcquisitionModel):
     meter : {"realised", "model"}, default="realised"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost. By the latter the
         first purchase costs as much as everything.
+    calibration : "auto" or None, default=None
+        "auto": a fifth of the training rows, at most 5,000, is held out to calibrate every stage. None: none are.
     random_state : int, RandomState or None, default=None
         Seed; the same seed gives the same model.
     n_jobs : int, default=None

@@ -262,10 +262,12 @@ class MarginBlock(Block):
 
     def head(self, n_stages: int) -> MarginBlock:
         """The first ``n_stages`` purchases."""
-        settings = {name: getattr(self, name) for name in (*_SETTINGS, "n_threads")}
-        return type(self)(
-            self.classifier, self.reference, self.positive, self.costs, **settings, n_stages=n_stages
-        )
+        return self.changed(n_stages=n_stages)
+
+    def changed(self, **changes: Any) -> MarginBlock:
+        """The same with other settings."""
+        settings = {name: getattr(self, name) for name in (*_SETTINGS, "n_threads", "n_stages")} | changes
+        return type(self)(self.classifier, self.reference, self.positive, self.costs, **settings)
 
     def state(self) -> State:
         """Settings, reference points, and the terms of the classifier."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, h
 from anytime.acquisition.additive import AdditiveClassifier, LinearTerms, as_additive
 from anytime.acquisition.margin_block import ACQUISITIONS, DISTANCES, NEIGHBOURHOODS, MarginBlock, scaling
 from anytime.boosting import GradientBoostingClassifier
+from anytime.calibrated import holding_out
 from anytime.costs import BoundCosts, FeatureCosts
 from anytime.estimator import AnytimeModel, ClassifierFace
 from anytime.parameters import shared, store
@@ -73,7 +74,7 @@ class MarginTrace:
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration:
+class EstimatedAccuracy:
     """Estimated against actual accuracy after each number of purchases, (T,) each."""
 
     purchases: NDArray[np.int64]
@@ -130,6 +131,8 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
     meter : {"realised", "model"}, default="realised"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost. By the latter the
         second purchase costs as much as everything.
+    calibration : "auto" or None, default=None
+        "auto": a fifth of the training rows, at most 5,000, is held out to calibrate every stage. None: none are.
     random_state : int, RandomState or None, default=None
         Seed; the same seed gives the same model. It draws held-out rows and random purchases, and trains the classifier.
 
@@ -152,7 +155,7 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **shared("costs", "budget", "meter", "class_weight", "random_state", "n_jobs"),
+        **shared("costs", "budget", "meter", "class_weight", "calibration", "random_state", "n_jobs"),
         "cost_penalty": [*shared("cost_penalty")["cost_penalty"], StrOptions({"auto"})],
         "confidence": [Interval(Real, 0, 1, closed="both"), None],
         "neighbourhood": [StrOptions(set(NEIGHBOURHOODS))],
@@ -183,6 +186,7 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
         acquisition: str = "margin",
         budget: float | None = None,
         meter: str = "realised",
+        calibration: str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -190,6 +194,7 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
 
     # ------------------------------------------------------------------ learning
 
+    @holding_out
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train the classifier, unless it is fitted, and keep the rows that will be neighbours.
 
@@ -314,6 +319,10 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
             expected_costs=bound.costs.amounts(paid.mean(axis=0)),
         )
 
+    def _without_stops(self, plan: Plan) -> Plan:
+        blocks = [block.changed(confidence=None) for block in plan.blocks]  # type: ignore[attr-defined]
+        return replace(plan, blocks=blocks, stops={})
+
     # ------------------------------------------------------------------ looking on
 
     def trace(self, X: ArrayLike) -> MarginTrace:
@@ -323,12 +332,12 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
         labels = self._decide(scores.reshape(-1, 1)).reshape(scores.shape)
         return MarginTrace(self.costs_.names, groups, self.costs_.amounts(paid), estimate, labels)
 
-    def calibration(self, X: ArrayLike, y: ArrayLike) -> Calibration:
+    def estimated_accuracy(self, X: ArrayLike, y: ArrayLike) -> EstimatedAccuracy:
         """Estimated against actual accuracy on labelled rows, after every number of purchases (Nan 2018, Table 2.1)."""
         trace = self.trace(X)
         right = trace.labels == np.asarray(y)[:, None]
         n_stages = trace.groups.shape[1]
-        return Calibration(
+        return EstimatedAccuracy(
             np.arange(1, n_stages + 1),
             trace.estimate.mean(axis=0),
             right.mean(axis=0),

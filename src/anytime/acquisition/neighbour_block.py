@@ -310,9 +310,13 @@ class NeighbourBlock(Block):
 
     def head(self, n_stages: int) -> NeighbourBlock:
         """The first ``n_stages`` purchases."""
-        settings = {name: getattr(self, name) for name in (*_SETTINGS, "n_threads")}
+        return self.changed(n_stages=n_stages)
+
+    def changed(self, **changes: Any) -> NeighbourBlock:
+        """The same with other settings."""
+        settings = {name: getattr(self, name) for name in (*_SETTINGS, "n_threads", "n_stages")} | changes
         given = (self.inputs, self.steps, self.networks, self.reference, self.costs)
-        return type(self)(*given, **settings, n_stages=n_stages)
+        return type(self)(*given, **settings)
 
     def state(self) -> State:
         """Settings, inputs, networks and reference rows."""

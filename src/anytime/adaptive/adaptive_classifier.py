@@ -17,6 +17,7 @@ from anytime.adaptive.adaptive_training import AdaptiveModel
 from anytime.adaptive.blocks import CostlyBlock
 from anytime.adaptive.costly import SOURCES, attached
 from anytime.adaptive.stages import Chain, Exit
+from anytime.calibrated import holding_out
 from anytime.engine import Run
 from anytime.estimator import Budget, ClassifierFace
 from anytime.losses import LINKS
@@ -190,6 +191,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         categorical_features: Any = "from_dtype",
         time_budget: float | None = None,
         meter: str = "realised",
+        calibration: str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
@@ -198,6 +200,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
 
     # ------------------------------------------------------------------ learning
 
+    @holding_out
     def fit(
         self,
         X: Any,

@@ -139,6 +139,7 @@ class LadderClassifier(AdaptiveClassifier):
         categorical_features: Any = "from_dtype",
         time_budget: float | None = None,
         meter: str = "realised",
+        calibration: str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,

@@ -35,7 +35,7 @@ class _Auto(BoostedModel):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kinds": [StrOptions({"all"}), list, tuple],
         **shared("costs", "class_weight", "max_stages", "budgets", "categorical_features", "time_budget"),
-        **shared("budget", "meter", "random_state", "n_jobs", "verbose"),
+        **shared("budget", "meter", "calibration", "random_state", "n_jobs", "verbose"),
     }
 
     def __init__(
@@ -50,6 +50,7 @@ class _Auto(BoostedModel):
         time_budget: float | None = None,
         budget: float | None = None,
         meter: str = "model",
+        calibration: str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
@@ -156,6 +157,8 @@ class AutoClassifier(ClassifierFace, _Auto):
         The most that any row may pay in a prediction that names no bound. None: no limit.
     meter : {"model", "realised"}, default="model"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost.
+    calibration : "auto" or None, default=None
+        "auto": a fifth of the training rows, at most 5,000, is held out to calibrate every stage. None: none are.
     random_state : int, RandomState or None, default=None
         Seed; the same seed gives the same model.
     n_jobs : int, default=None

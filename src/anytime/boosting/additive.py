@@ -77,6 +77,7 @@ class _AdditiveSpeedBoost(BoostedModel):
         warm_start: bool = False,
         budget: float | None = None,
         meter: str = "model",
+        calibration: str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
@@ -258,7 +259,7 @@ class AdditiveSpeedBoostRegressor(RegressorFace, _AdditiveSpeedBoost):
 
 
 @declared(like=AdditiveSpeedBoostClassifier)
-@without("class_weight")
+@without("class_weight", "calibration")
 class AdditiveSpeedBoostRanker(BoostedRanker, _AdditiveSpeedBoost):
     """SpeedBoost as in the papers, for the order of documents; ``score`` is NDCG.
 

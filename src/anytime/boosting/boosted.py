@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from anytime.boosting.learners import TrainingRows
 from anytime.boosting.objective import MeanLoss
+from anytime.calibrated import holding_out
 from anytime.costs import BoundCosts
 from anytime.estimator import Budget, ClassifierFace, RegressorFace, ValueFace
 from anytime.losses import LINKS, Loss, training_loss
@@ -107,6 +108,7 @@ class BoostedModel(ColumnModel):
         **shared("class_weight", "budget", "meter", "random_state", "n_jobs", "verbose"),
     }
 
+    @holding_out
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from rows. A fit that fails leaves the model as it was.
 

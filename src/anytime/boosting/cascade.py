@@ -111,6 +111,7 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
         time_budget: float | None = None,
         budget: float | None = None,
         meter: str = "model",
+        calibration: str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,

@@ -48,6 +48,7 @@ class _GradientBoosting(BoostedModel):
         warm_start: bool = False,
         budget: float | None = None,
         meter: str = "model",
+        calibration: str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,

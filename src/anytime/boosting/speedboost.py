@@ -52,6 +52,7 @@ class _SpeedBoost(BoostedModel):
         warm_start: bool = False,
         budget: float | None = None,
         meter: str = "model",
+        calibration: str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
@@ -264,7 +265,7 @@ class SpeedBoostRegressor(RegressorFace, _SpeedBoost):
 
 
 @declared(like=SpeedBoostClassifier)
-@without("class_weight")
+@without("class_weight", "calibration")
 class SpeedBoostRanker(BoostedRanker, _SpeedBoost):
     """A ranker of documents that is as good as possible at every budget.
 

@@ -65,6 +65,7 @@ def _header(model: Any, what: Exported, name: str) -> str:
         "link_softmax": base_link == "softmax",
         "link_each": base_link in _EACH,
         "normalised": base_link in _NORMALISED,
+        "calibrated": what.scaling is not None,
     }
     words = {
         "TABLES": _tables(what, parts, per_stage).replace("@NAME@", name),
@@ -128,6 +129,12 @@ def _tables(what: Exported, parts: Parts, per_stage: bool) -> str:
         "/* Parts: stages, then gates. Numbers that each gives, and its row in the table of its kind. */",
         _array("int32_t", "part_width", parts.width),
     ]
+    if what.scaling is not None and plan.calibration is not None:
+        out += [
+            "/* Calibration, before the first stage and after each: a power for each leading class, and a floor. */",
+            _array("double", "power", plan.calibration.power.ravel()),
+            _array("double", "floor", plan.calibration.floor),
+        ]
     if plan.weights is not None:
         out += _weight_tables(what, per_stage)
     if plan.replaces is not None and np.any(plan.replaces):

@@ -40,9 +40,10 @@ def to_onnx(
         X = "X" if dtype == "float64" else graph.add("Cast", "X", to=onnx.TensorProto.DOUBLE)
         scores = PlanGraph(graph, X, what).scores()
     outputs = []
-    for label, stage in zip(what.labels, what.stages, strict=True):
+    for number, (label, stage) in enumerate(zip(what.labels, what.stages, strict=True)):
         suffix = "" if budgets is None else f"_{label}"
-        outputs += _answers(graph, what, scores[stage], suffix)
+        scaling = None if what.scaling is None else what.scaling[number]
+        outputs += _answers(graph, what, scores[stage], suffix, scaling)
     proto = _model(model, what, graph, outputs, own, dtype)
     if path is not None:
         Path(path).write_bytes(proto.SerializeToString())
@@ -63,7 +64,9 @@ def to_onnx_blocks(model: Any, folder: str | Path, *, dtype: str = "float32") ->
         graph = Graph()
         own, scores = piece_of_network(graph, what, stage, dtype)
         states = [output for output in own.graph.output if output.name != "said"]
-        proto = _model(model, what, graph, [*states, *_answers(graph, what, scores, "")], own, dtype)
+        learned = what.plan.calibration
+        scaling = None if learned is None else (learned.power[stage + 1], learned.floor[stage + 1])
+        proto = _model(model, what, graph, [*states, *_answers(graph, what, scores, "", scaling)], own, dtype)
         paths.append(folder / f"block_{stage + 1:0{len(str(n_stages))}d}.onnx")
         paths[-1].write_bytes(proto.SerializeToString())
     return paths
@@ -89,8 +92,10 @@ def _model(model: Any, what: Exported, graph: Graph, outputs: list[Any], own: An
     return proto
 
 
-def _answers(graph: Graph, what: Exported, scores: str, suffix: str) -> list[Any]:
-    """Name the answers that are made of scores."""
+def _answers(
+    graph: Graph, what: Exported, scores: str, suffix: str, scaling: tuple[Any, float] | None = None
+) -> list[Any]:
+    """Name the answers that are made of scores; ``scaling``: by which powers and floor probabilities are calibrated."""
     n_outputs = what.plan.n_outputs
     values = transformed(graph, scores, what.link, n_outputs)
     info, types = onnx.helper.make_tensor_value_info, onnx.TensorProto
@@ -107,6 +112,12 @@ def _answers(graph: Graph, what: Exported, scores: str, suffix: str) -> list[Any
         leading = graph.add("ArgMax", scores, axis=1, keepdims=0)
     labels, element = _labels(what)
     graph.add("Gather", graph.constant(labels, labels.dtype), leading, axis=0, name=prediction)
+    if scaling is not None:
+        logs = graph.add("Log", graph.add("Add", values, graph.constant(scaling[1])))
+        power = graph.add(
+            "Gather", graph.constant(scaling[0]), graph.add("ArgMax", values, axis=1, keepdims=1), axis=0
+        )
+        values = graph.add("Softmax", graph.add("Mul", power, logs), axis=1)
     probability = f"probability{suffix}"
     graph.add("Identity", values, name=probability)
     n_classes = what.link.n_classes(n_outputs)

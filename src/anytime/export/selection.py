@@ -33,6 +33,8 @@ class Exported:
     names: list[str]  # (d,): of the columns
     columns: Columns | None  # how a model of trees reads rows
     spent: Array  # (S,): cumulative cost after each stage, as the model counts budgets
+    # (B,): by which powers and floor each budget's probabilities are calibrated; None: they are not
+    scaling: list[tuple[Array, float]] | None = None
 
     @property
     def categories(self) -> dict[str, list[str]]:
@@ -68,6 +70,11 @@ def exported(
     ends = np.cumsum([chain.n_stages, *(branch.n_stages for branch in branches)]).tolist()
     plan = chain.followed_by(branches) if branches else chain
     names = getattr(model, "feature_names_in_", None)
+    if model.plan_.calibration is not None and (plan.passes or (plan.stops and not chain_only)):
+        raise ExportError(
+            "calibrated probabilities depend on the last stage that worked on each row, which the file would not know: export "
+            "the model as it was before calibrate"
+        )
     return Exported(
         plan=plan,
         link=LINKS[model._scores_link],
@@ -77,7 +84,20 @@ def exported(
         names=[f"x{column}" for column in range(plan.n_features)] if names is None else [*map(str, names)],
         columns=getattr(model, "columns_", None),
         spent=np.concatenate([part.stage_costs for part in (chain, *branches)]),
+        scaling=_scaling(model.plan_, chosen),
     )
+
+
+def _scaling(plan: Plan, chosen: list[tuple[int, int]]) -> list[tuple[Array, float]] | None:
+    """How the probabilities of each budget are calibrated."""
+    if plan.calibration is None or not LINKS[plan.link].classifies:
+        return None
+    parts = [(plan if branch < 0 else plan.branches[branch]).calibration for branch, _ in chosen]
+    return [
+        (part.power[stages], float(part.floor[stages]))
+        for part, (_, stages) in zip(parts, chosen, strict=True)
+        if part is not None
+    ]
 
 
 def _chosen(model: Any, budget: float | None, chain_only: bool) -> tuple[int, int]:

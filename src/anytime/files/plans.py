@@ -26,6 +26,7 @@ from anytime.plan import Plan
 from anytime.rules import (
     EntropyRule,
     FunctionRule,
+    LikelyRule,
     MarginRule,
     OutsideRule,
     Rule,
@@ -129,7 +130,7 @@ _NO_LEARNERS = (  # of a stream
 )
 _LONGEST_SHAPE = 8
 _CALIBRATION = {  # arrays of a plan's calibration: type and dimensions
-    "power": ("<f8", 1),
+    "power": ("<f8", 2),
     "floor": ("<f8", 1),
     "enough": ("<f8", 1),
     "reach": ("<i8", 1),
@@ -227,12 +228,15 @@ def _write_rules(rules: Mapping[int, Rule], prefix: str, arrays: Arrays) -> list
         entry: dict[str, Any] = {"stage": int(stage), "kind": rule.kind}
         if isinstance(rule, FunctionRule):
             raise TypeError("a FunctionRule holds a Python function and cannot be saved to a file")
-        if type(rule) not in (EntropyRule, MarginRule, OutsideRule, ScoreRule):
+        if type(rule) not in (EntropyRule, LikelyRule, MarginRule, OutsideRule, ScoreRule):
             raise TypeError(f"a {type(rule).__name__} cannot be saved to a file")
         if isinstance(rule, OutsideRule):
             entry |= {"low": write_number(rule.low), "high": write_number(rule.high)}
         if isinstance(rule, ThresholdRule | ScoreRule):
             entry |= {"threshold": write_number(rule.threshold), "below": bool(rule.below)}
+        if isinstance(rule, LikelyRule):
+            entry["floor"] = write_number(rule.floor)
+            arrays[f"{prefix}.{stage}.power"] = np.array(rule.power)
         if isinstance(rule, ScoreRule):
             if rule.doubt:
                 entry["doubt"] = write_number(rule.doubt)
@@ -340,7 +344,9 @@ def _read_calibration(fields: Fields, arrays: ArrayShelf, name: str) -> Calibrat
     if f"{name}.power" not in arrays:
         return None
     own = {part: arrays.take(f"{name}.{part}", dtype, dims) for part, (dtype, dims) in _CALIBRATION.items()}
-    return Calibration(**own, by_budget=fields.has("calibrated_by_budget") and fields.flag("calibrated_by_budget"))
+    return Calibration(
+        **own, by_budget=fields.has("calibrated_by_budget") and fields.flag("calibrated_by_budget")
+    )
 
 
 def _optional(arrays: ArrayShelf, name: str, dtype: str, size: int) -> NDArray[Any] | None:
@@ -645,7 +651,7 @@ def _read_rules(
 
 
 def _read_rule(entry: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCosts) -> Rule:
-    kind = entry.text("kind", ("margin", "entropy", "outside", "score"))
+    kind = entry.text("kind", ("margin", "entropy", "likely", "outside", "score"))
     if kind == "outside":
         return OutsideRule(entry.number("low"), entry.number("high"))
     threshold, below = entry.number("threshold"), entry.flag("below")
@@ -653,6 +659,9 @@ def _read_rule(entry: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCosts
         return MarginRule(threshold, below)
     if kind == "entropy":
         return EntropyRule(threshold, below)
+    if kind == "likely":
+        power = tuple(arrays.take(f"{prefix}.power", "<f8", 1).tolist())
+        return LikelyRule(threshold, below, power=power, floor=entry.number("floor", 0))
     gate = entry.inner("block")
     block = _read_block(gate, prefix, arrays, costs, 1)
     if block.detached is not None:

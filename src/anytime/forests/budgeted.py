@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length
 
+from anytime.calibrated import holding_out
 from anytime.costs import UNLIMITED, BoundCosts
 from anytime.engine import Run
 from anytime.forests.choosing import Attempt, Setting, SettingTrial, choose, softened
@@ -176,12 +177,14 @@ class BudgetModel(ColumnModel):
         time_budget: float | None = None,
         meter: str = "realised",
         warm_start: bool = False,
+        calibration: str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
         store(self, locals())
 
+    @holding_out
     def fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, X_val: Any = None, y_val: Any = None
     ) -> Self:

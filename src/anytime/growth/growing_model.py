@@ -31,9 +31,9 @@ from anytime.networks.devices import chosen_device
 from anytime.networks.exits import ExitNetwork
 from anytime.networks.inputs import count_axes, moments
 from anytime.networks.network_model import NetworkModel
-from anytime.stopping import temperature
 from anytime.parameters import not_negative, positive_integer, shared, store
 from anytime.plan import Array, Plan
+from anytime.stopping import temperature
 
 __all__ = ["GrowingModel"]
 

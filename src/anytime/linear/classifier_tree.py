@@ -21,6 +21,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from anytime._native import row_products
 from anytime.blocks import Block, Memory, State
+from anytime.calibrated import holding_out
 from anytime.costs import BoundCosts
 from anytime.estimator import AnytimeModel, ClassifierFace
 from anytime.greedy import greedy
@@ -190,6 +191,7 @@ class ClassifierTree(ClassifierFace, AnytimeModel):
     l2_regularization: float
     class_weight: Mapping[Any, float] | str | None
 
+    @holding_out
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train the tree.
 
@@ -289,6 +291,7 @@ class SubmodularTreeClassifier(ClassifierTree):
         class_weight: Mapping[Any, float] | str | None = None,
         budget: float | None = None,
         meter: str = "model",
+        calibration: str | None = None,
         n_jobs: int | None = None,
     ) -> None:
         store(self, locals())

@@ -91,6 +91,7 @@ class CostSensitiveTreeClassifier(ClassifierTree):
         class_weight: Mapping[Any, float] | str | None = None,
         budget: float | None = None,
         meter: str = "model",
+        calibration: str | None = None,
         n_jobs: int | None = None,
     ) -> None:
         store(self, locals())

@@ -22,6 +22,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length
 
+from anytime.calibrated import holding_out
 from anytime.estimator import AnytimeModel
 from anytime.greedy.certificate import Certificate
 from anytime.linear.chunks import Chunk, parquet_chunks
@@ -98,6 +99,7 @@ class GroupPursuit(AnytimeModel):
         tol: float = 1e-8,
         budget: float | None = None,
         meter: str = "model",
+        calibration: str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
@@ -115,6 +117,7 @@ class GroupPursuit(AnytimeModel):
 
     # ------------------------------------------------------------------ learning
 
+    @holding_out
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Choose the order of the groups and fit weights for every prefix. A fit that fails leaves the model as it was.
 

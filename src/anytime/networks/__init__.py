@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anytime.stopping import exits_taken, stop_table
 from anytime.networks.weights import (
     AdaLoss,
     ConstantWeights,
@@ -20,6 +19,7 @@ from anytime.networks.weights import (
     OneExit,
     loss_weights,
 )
+from anytime.stopping import exits_taken, stop_table
 
 if TYPE_CHECKING:
     from anytime.networks.backbones import build, denseann, mlp, msdnet, resann

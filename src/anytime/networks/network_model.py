@@ -29,13 +29,13 @@ from anytime.networks.exits import ExitNetwork
 from anytime.networks.images import ImageRows
 from anytime.networks.inputs import as_array, count_axes, image_shape, moments, read_dataset
 from anytime.networks.recipe import TrainingRecipe, auto_weights
-from anytime.stopping import stop_table, temperature
 from anytime.networks.stored import StoredNetworkBlock
 from anytime.networks.training import NetworkTrainer
 from anytime.networks.weights import SCHEMES, LossWeights, loss_weights
 from anytime.parameters import not_negative, shared, store
 from anytime.plan import Array, Plan
 from anytime.rows import Rows
+from anytime.stopping import stop_table, temperature
 from anytime.trees.rows import checked_weights, split_rows
 from anytime.validation import validated
 

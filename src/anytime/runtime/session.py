@@ -20,6 +20,7 @@ from anytime.costs import UNLIMITED
 from anytime.engine import Stop
 from anytime.estimator import AnytimeModel
 from anytime.features import Features
+from anytime.runtime.account import Account
 from anytime.runtime.bounds import Bounds
 from anytime.runtime.example import Example
 from anytime.runtime.layout import Layout
@@ -43,8 +44,16 @@ class Session:
     skip : bool, default=False
         A stage that no longer fits into the budget or before the deadline is left out and the next one tried, instead of
         ending the run. This leaves the trained order; refitted models never do it.
+    mean_budget : float, default=None
+        What the examples of ``predict`` calls that name no budget may cost on average, over this session and its siblings. An
+        ``Account`` of what they have cost makes the next ones go further, or less far.
     clock : callable, default=time.monotonic
         Seconds. Another clock is for tests; forests then look at it between native calls only.
+
+    Attributes
+    ----------
+    account : Account or None
+        What examples have cost so far, where there is a mean budget.
 
     Notes
     -----
@@ -76,11 +85,14 @@ class Session:
         features: Features | None = None,
         *,
         skip: bool = False,
+        mean_budget: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._open(Layout(model, features), skip, clock, Timings(model._plan))
+        self.account = None if mean_budget is None else Account(mean_budget)
 
     def _open(self, layout: Layout, skip: bool, clock: Callable[[], float], timings: Timings) -> None:
+        self.account: Account | None = None
         self.model, self.features = layout.model, layout.features
         self.skip, self._clock = skip, clock
         self._layout, self._timings = layout, timings
@@ -93,6 +105,7 @@ class Session:
         """A session for another example that shares what this one has learnt about the model and the machine."""
         other = Session.__new__(type(self))
         other._open(self._layout, self.skip, self._clock, self._timings)
+        other.account = self.account
         return other
 
     # ------------------------------------------------------------------ the state machine
@@ -187,6 +200,9 @@ class Session:
         """
         called = self._clock()
         with self._writer:
+            account = self.account if budget is None and mean_budget is None else None
+            if account is not None:
+                mean_budget = account.allowance(self._layout.plan.least_mean_cost)
             bounds = Bounds.of(
                 self.model, called, budget, deadline, confidence, stop, max_stages, mean_budget
             )
@@ -194,7 +210,10 @@ class Session:
             uncertain = (deadline, confidence, stop, max_stages, mean_budget)
             if all(bound is None for bound in uncertain):
                 return self._within_known(bounds, budget)
-            return self._within(bounds)
+            answer = self._within(bounds)
+            if account is not None:
+                account.note(answer.cost)
+            return answer
 
     def read(self, policy: str = "latest") -> Answer:
         """The answer now. Legal from any thread, never waits for work in progress.

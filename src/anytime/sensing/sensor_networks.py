@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
+from anytime.calibrated import holding_out
 from anytime.costs import BoundCosts, FeatureCosts
 from anytime.engine import Run
 from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
@@ -73,11 +74,13 @@ class _SensorNetwork(AnytimeModel):
         open_gates: Literal["scaled", "whole"] = "scaled",
         class_weight: Any = None,
         meter: str = "realised",
+        calibration: str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         store(self, locals())
 
+    @holding_out
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train what sensors say and when they speak together.
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from anytime.answer import Answer
 from anytime.costs import UNLIMITED
 from anytime.estimator import AnytimeModel
+from anytime.runtime.account import Account
 from anytime.runtime.bounds import Bounds
 from anytime.serve.cohort import Cohort, Piece
 from anytime.serve.pace import StagePace
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _LOOK = 5e-3  # seconds between two looks at what sessions have come to
 _FEW = 16  # rows of a piece, if a stage of so many takes no longer than a slice
 _AT_ONCE = 2e-4  # seconds of work that wait for nothing: planning them would take as long
+_MOST_ACCOUNTS = 64  # mean budgets of which an account is kept
 
 logger = logging.getLogger("anytime.serve")
 
@@ -58,6 +60,7 @@ class Ticket:
         self.until, self.cap, self.reason = bounds.until, bounds.cap, bounds.reason
         self.bounds = bounds
         self.way: Way | None = None  # to a branch; None: along the chain
+        self.account: Account | None = None  # which the rows' mean budget goes by
         self.pieces: list[Piece] = []
         self.open = 0  # pieces that have no final answer yet
         self.stepwise = bounds.stepwise
@@ -133,6 +136,7 @@ class Engine:
         self._small, self._large = Queue(self, pace), Queue(self, pace, large=True)
         self._ways: dict[int, Way] = {}
         # of the model, not of self: no circle
+        self._accounts: dict[float, Account] = {}  # of streams of questions, by their mean budget
         self._bounds_of = lru_cache(maxsize=1024)(partial(_bounds, model))
         # Many rows are cut into pieces, so that one stage, better all stages, of a piece fit into a slice.
         stage = float(np.diff(pace.per_row).max(initial=1e-9))
@@ -225,9 +229,13 @@ class Engine:
                 f"a question is a matrix with {self.model.plan_.n_features} columns and at least one row; "
                 f"this one has shape {X.shape}"
             )
-        bounds = self._bounds_of(question.budget, question.mean_budget, question.confidence)
+        account, mean = self._account(question.mean_budget), question.mean_budget
+        if account is not None:
+            mean = account.allowance(self._first_cost)
+        bounds = self._bounds_of(question.budget, mean, question.confidence)
         queue = self._small if len(X) <= self._piece_rows else self._large
         ticket = Ticket(question, *self._due(question), queue, bounds)
+        ticket.account = account
         if question.held is not None and not question.held.all():
             ticket.queue, ticket.held = self._lacking, question.held
         if (way := self._way(question)) is not None:
@@ -235,6 +243,19 @@ class Engine:
             best = self.model.plan_.choice(UNLIMITED).branch
             ticket.reason = "complete" if way.branch == best else "budget"
         return ticket
+
+    def _account(self, mean_budget: float | None) -> Account | None:
+        """What questions with this mean budget have cost so far; None: there is no such bound, or no sense in one."""
+        if mean_budget is None or not 0.0 <= mean_budget < np.inf:
+            return None
+        if mean_budget not in self._accounts and len(self._accounts) >= _MOST_ACCOUNTS:
+            self._accounts.pop(next(iter(self._accounts)))
+        return self._accounts.setdefault(mean_budget, Account(mean_budget))
+
+    @cached_property
+    def _first_cost(self) -> float:
+        """The least mean budget that buys anything."""
+        return self.model.plan_.least_mean_cost
 
     def _way(self, question: Question) -> Way | None:
         """The way to the branch that answers a budget, where the question names nothing else; None: along the chain."""
@@ -366,6 +387,8 @@ class Engine:
             reason=reason,
             finished=reason == "complete",
         )
+        if reason and ticket.account is not None:
+            ticket.account.note(float(np.sum(answer.cost)), len(ticket.question.X))
         way = ticket.way
         return answer if way is None else answer.on_the_way(self.model.plan_, way.branch, way.before)
 

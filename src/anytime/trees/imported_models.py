@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_consistent_length, column_or_1d, has_fit_parameter
 
+from anytime.calibrated import holding_out
 from anytime.costs import BoundCosts
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS
@@ -74,11 +75,13 @@ class ImportedModel(ColumnModel):
         class_weight: Any = None,
         evaluation_cost: float = 0.0,
         validation_fraction: float | None = 0.2,
+        calibration: str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         store(self, locals())
 
+    @holding_out
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the wrapped estimator, take over its trees, and order them on held-out rows.
 

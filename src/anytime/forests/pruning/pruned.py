@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length
 
+from anytime.calibrated import holding_out
 from anytime.costs import BoundCosts
 from anytime.forests.nodes import (
     NodeStatistics,
@@ -108,6 +109,7 @@ class PrunedForest(ImportedModel):
         max_stages: int = 12,
         meter: str = "realised",
         validation_fraction: float | None = 0.2,
+        calibration: str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -119,6 +121,7 @@ class PrunedForest(ImportedModel):
         """Nodes of all trees of the last stage, leaves included."""
         return int(self.path_.n_nodes[-1])
 
+    @holding_out
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the forest on a part of the rows, and prune it on the others.
 
