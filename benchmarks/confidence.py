@@ -45,8 +45,8 @@ ENTRIES = {
     "BudgetForest": (at.BudgetForestClassifier, at.BudgetForestRegressor),
     "Acquisition": (at.AcquisitionClassifier, at.AcquisitionRegressor),
 }
-FEWER_ROWS = {"Acquisition": 4_000}  # decisions row by row take long
-STREAM = 2_000
+FEWER_ROWS = {"Acquisition": 3_000}  # decisions row by row take long
+STREAM = 1_000
 
 
 def measured(entry: str, problem: Problem) -> dict[str, Any]:

@@ -85,6 +85,11 @@ class _Calibrated:
             raise TypeError(
                 f"a {type(self).__name__} labels many elements of an example; only models of rows are calibrated"
             )
+        if getattr(self, "_goes_on_learning", False):
+            raise TypeError(
+                f"this {type(self).__name__} goes on learning, and what is calibrated stays: save it with learning=False, and "
+                "calibrate what is loaded"
+            )
         rows, targets = self._checked(X), self._held_out_targets(y)
         check_consistent_length(rows, targets)
         if not len(rows):
@@ -188,7 +193,7 @@ class LabelSets(_Calibrated):
         codes = np.minimum(codes, len(self.classes_) - 1)
         unknown = labels[self.classes_[codes] != labels]
         if unknown.size:
-            raise ValueError(f"{unknown[0]!r} is none of the classes that the model knows")
+            raise ValueError(f"{unknown.tolist()[0]!r} is none of the classes that the model knows")
         return np.asarray(codes, dtype=np.intp)
 
     def _learned(self, plan: Plan, X: Array, targets: NDArray[Any], by_budget: bool) -> Plan:
@@ -374,7 +379,9 @@ def holding_out(fit: Fit) -> Fit:
         if getattr(self, "calibration", None) is None or y is None:
             return fit(self, X, y, *more, **by_name)
         given = named.bind(self, X, y, *more, **by_name).arguments
-        kept, held = _divided(y, _num_samples(X), hasattr(self, "predict_proba"), self.random_state)
+        kept, held = _divided(
+            y, _num_samples(X), hasattr(self, "predict_proba"), getattr(self, "random_state", 0)
+        )
         for name in ("X", "y", "sample_weight"):
             if given.get(name) is not None:
                 given[name] = _safe_indexing(given[name], kept)

@@ -107,8 +107,9 @@ def test_a_mean_budget_is_the_models_own():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 4))
     model = BudgetForestClassifier(costs=[1.0, 2.0, 3.0, 4.0], mean_budget=6).fit(X, X[:, 0] > X[:, 1])
-    engine = VirtualEngine(model, steady(model.n_stages_, 1e-5), Adaptive(RESERVE))
     for budget in (None, 0.5, *model.plan_.expected_costs):
+        # a new one each time: it keeps an account of what was spent on questions with the same mean budget
+        engine = VirtualEngine(model, steady(model.n_stages_, 1e-5), Adaptive(RESERVE))
         (served,) = replay(engine, [(0.0, X[:20], {"mean_budget": budget})])
         whole = model.answer(X[:20], mean_budget=budget)
         assert_array_equal(served.probabilities, whole.probabilities)

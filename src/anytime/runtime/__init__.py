@@ -4,9 +4,20 @@
 """
 
 from anytime._native import StopFlag
+from anytime.runtime.account import Account
 from anytime.runtime.batch import BatchSession
 from anytime.runtime.session import Session
 from anytime.runtime.timing import Timings
 from anytime.runtime.trace import Event, ReplayError, Trace, replay
 
-__all__ = ["BatchSession", "Event", "ReplayError", "Session", "StopFlag", "Timings", "Trace", "replay"]
+__all__ = [
+    "Account",
+    "BatchSession",
+    "Event",
+    "ReplayError",
+    "Session",
+    "StopFlag",
+    "Timings",
+    "Trace",
+    "replay",
+]

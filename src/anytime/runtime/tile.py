@@ -166,7 +166,7 @@ class Tile:
     def _stride(self, s: int, rows: Rows, work: Work) -> int:
         """The stage to go to: many at once where a forest has all its features and is quick."""
         b = self.layout.block_of[s]
-        if not self.layout.strides[b] or work.allowance is not None or self.bounds.margins is not None:
+        if not self.layout.strides[b] or work.allowance is not None or self.bounds.stepwise:
             return s + 1
         end = min(self.plan.block_start[b + 1], self.until, work.bounds.until)
         if self.examples is not None:

@@ -316,6 +316,11 @@ class StreamingBoost(Checkpoints):
         """What a row with such scores is told."""
         raise NotImplementedError
 
+    @property
+    def _goes_on_learning(self) -> bool:
+        """Whether what was learned about its plan would be about another one soon."""
+        return self._learning is not None
+
     # ------------------------------------------------------------------ how it has done so far
 
     @property
