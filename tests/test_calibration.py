@@ -218,6 +218,8 @@ def test_rows_that_pay_for_their_own_paths_are_covered_at_every_budget():
         assert len(np.unique(forest.answer(X[test], budget=budget).stage)) > 2
         covered = forest.predict_set(X[test], 0.9, budget)[np.arange(len(test)), y[test]].mean()
         assert 0.85 < covered < 0.96
+    small = forest.truncate(50)
+    assert_array_equal(small.predict_set(X[test], 0.9), forest.predict_set(X[test], 0.9, 50))
     with pytest.raises(ValueError, match="has no held-out rows to judge by"):
         forest.set_params(meter="model").predict_set(X)
 
@@ -243,6 +245,14 @@ def test_all_who_run_a_model_have_the_same_probabilities_and_stops(calibrated, t
     small = calibrated.truncate(budget=3)
     assert_array_equal(small.predict_proba(X), calibrated.predict_proba(X, budget=3))
     assert_array_equal(small.predict_set(X, 0.9), calibrated.predict_set(X, 0.9, 3))
+
+
+def test_a_model_cut_to_a_mean_has_no_sets_until_it_is_calibrated_anew(calibrated):
+    X, y = TEST_ROWS
+    cut = calibrated.truncate(mean_budget=3.0)
+    assert cut.predict_set(X, 0.8).all()
+    cut.calibrate(*drawn(1000, seed=6))
+    assert cut.predict_set(X, 0.8)[np.arange(len(y)), y].mean() == pytest.approx(0.8, abs=0.04)
 
 
 def test_forests_look_ahead_for_calibrated_confidence():
@@ -343,6 +353,10 @@ def test_the_confidence_of_a_constructor_keeps_its_promise(kind, tmp_path):
     early = answer.stage < model.n_stages_
     assert early.mean() > 0.5
     assert np.mean((answer.prediction == y[1800:])[early]) == pytest.approx(0.85, abs=0.04)
+    # the rule leaves 15 % of them wrong: sets have the quantiles of rows that stop by it
+    assert model.predict_set(X[1800:], 0.95)[np.arange(1500), y[1800:]].mean() == pytest.approx(
+        0.95, abs=0.03
+    )
     model.save(tmp_path / "model.anytime")
     assert_array_equal(at.load(tmp_path / "model.anytime").predict_proba(X), model.predict_proba(X))
     again = copy.copy(model).calibrate(X[300:1800], y[300:1800])  # once more, from the plan without stops

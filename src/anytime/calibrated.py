@@ -100,7 +100,9 @@ class _Calibrated:
         chain = self._learned(plan, rows, targets, by_budget)
         branches = [self._learned(branch, rows, targets, by_budget=False) for branch in plan.branches]
         chain = replace(chain, branches=branches)
-        self.plan_ = chain if confidence is None else _stopping(chain, confidence, rows)
+        if confidence is not None:
+            chain = self._with_own_quantiles(_stopping(chain, confidence, rows), rows, targets)
+        self.plan_ = chain
         return self
 
     def _misfit_within(
@@ -136,7 +138,8 @@ class _Calibrated:
         """Stages, or ticks where the realised cost is counted, that a budget lets rows go."""
         if self.meter == "realised":
             money = self.budget if budget is None else budget
-            return UNLIMITED if money is None else self._ticks("budget", money)
+            ticks = UNLIMITED if money is None else self._ticks("budget", money)
+            return np.minimum(ticks, self.plan_.limit_ticks)
         choice = self._known_choice(None, budget, None, np.inf, None)
         return self._reach(budget).stages if choice is None else choice.stages
 
@@ -227,6 +230,22 @@ class LabelSets(_Calibrated):
         return replace(
             plan, calibration=Calibration(power, floor, enough, *quantiles, by_budget), stop_table=table
         )
+
+    def _with_own_quantiles(self, plan: Plan, X: Array, targets: NDArray[Any]) -> Plan:
+        """A calibrated plan that has got rules, with the quantiles of the rows that stop by them."""
+        assert plan.calibration is not None
+        by_budget = plan.calibration.by_budget
+
+        def misfit(run: Run, rows: Any) -> Array:
+            told = plan.probabilities(run.scores(), run.answered)
+            return np.asarray(1.0 - told[np.arange(len(told)), targets[rows]])
+
+        record, run = _Misfits(plan, len(X), by_budget), Run(plan, X, metered=by_budget)
+        for stage in range(plan.n_stages + 1):
+            run.advance(stage)
+            record.note(stage, misfit(run, slice(None)), run)
+        reach, quantiles = record.quantiles(X, misfit)
+        return replace(plan, calibration=replace(plan.calibration, reach=reach, quantiles=quantiles))
 
 
 class Intervals(_Calibrated):

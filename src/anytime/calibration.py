@@ -127,6 +127,10 @@ class Calibration:
             quantiles=self.quantiles[kept],
         )
 
+    def without_sets(self) -> Calibration:
+        """The calibration of a plan in which other rows stop: its sets hold all labels until it is calibrated anew."""
+        return replace(self, quantiles=np.full_like(self.quantiles, np.inf))
+
 
 def _level(share: float) -> int:
     """The first of ``LEVELS`` that is not below a share."""

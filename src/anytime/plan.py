@@ -577,8 +577,10 @@ class Plan:
             n_stages, leaving = table.last_stage(policy), table.leaving[policy]
             gone = np.cumsum(leaving) - leaving  # before each stage
             paid = np.cumsum(leaving * self.stage_costs) - leaving * self.stage_costs
+            head = self.head(n_stages)
             self._plans_of_policies[policy] = replace(
-                self.head(n_stages),
+                head,
+                calibration=None if head.calibration is None else head.calibration.without_sets(),
                 stops=table.rules(policy),
                 expected_costs=np.maximum.accumulate(paid + (1.0 - gone) * self.stage_costs)[:n_stages],
                 stop_table=None,
