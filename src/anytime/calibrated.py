@@ -287,7 +287,7 @@ class Intervals(_Calibrated):
 
     def _learned(self, plan: Plan, X: Array, targets: NDArray[Any], by_budget: bool) -> Plan:
         def misfit(run: Run, rows: Any) -> Array:
-            return np.abs(_values(run)[:, 0] - targets[rows])
+            return np.asarray(np.abs(_values(run)[:, 0] - targets[rows]))
 
         record, run = _Misfits(plan, len(X), by_budget), Run(plan, X, metered=by_budget)
         for stage in range(plan.n_stages + 1):
@@ -375,11 +375,11 @@ def _stopping(plan: Plan, confidence: float, X: Array) -> Plan:
     plan = replace(plan, stops=stops)
     if plan.expected_costs is None:
         return plan
-    run, ticks = Run(plan, X, metered=True), np.empty(plan.n_stages)
+    run, ticks = Run(plan, X, metered=True), np.empty(plan.n_stages, dtype=np.int64)
     assert run.ledger is not None
     for stage in range(plan.n_stages):
         run.advance(stage + 1)
-        ticks[stage] = run.ledger.paid.mean()
+        ticks[stage] = np.rint(run.ledger.paid.mean())
     return replace(plan, expected_costs=plan.costs.costs.amounts(ticks))
 
 
