@@ -4,8 +4,8 @@ Every model is trained with ``calibration="auto"``: a fifth of its training rows
 
 - to stop at confidence 0.8, 0.9 and 0.95: the share of the rows that stopped (before the last stage) that is right, beside that
   of the same model without its calibration, which stops where the probability itself reaches the number;
-- for conformal sets (intervals) of coverage 0.9 and 0.95 at the prices of eight stages and branches, from the first to the last, empty sets allowed, so that the
-  coverage is comparable also where a model is right more often than asked;
+- for conformal sets (intervals) of coverage 0.9 and 0.95 at the prices of eight stages and branches, from the first to the last;
+  empty sets are allowed, so that the coverage is comparable also where a model is right more often than asked;
 - for answers within a mean budget of 10 and 30 % of the price of everything: of a batch, and of a stream of single rows.
 
     python benchmarks/confidence.py --keep DIR [--data DIR] [--sets a,b] [--entries a,b] [--splits 1] [--reported]

@@ -8,8 +8,6 @@ import numpy as np
 
 from anytime.validation import is_amount
 
-__all__ = ["Account"]
-
 _HORIZON = 20  # examples over which what was saved, or spent too much, is made up for
 
 
