@@ -560,7 +560,7 @@ def costly_gate(parts: cases.Parts) -> None:
         ("refitted", swap("plan.replaces", np.ones(3, dtype=bool)), "a refitted table needs"),
         ("gated", put("plan.passes.0.stage", 4), "expected a whole number in"),
         ("gated", put("plan.passes.1.stage", 0), "has two rules|is missing"),
-        ("gated", put("plan.passes.0.kind", "lambda"), "expected one of entropy, margin, outside, score"),
+        ("gated", put("plan.passes.0.kind", "lambda"), "expected one of entropy, likely, margin, outside, score"),
         ("gated", put("plan.passes.0.threshold", "nan"), "expected a number in"),
         ("gated", put("plan.passes.0.below", 1), "expected true or false"),
         ("gated", put("plan.passes.2.block.kind", "score"), KINDS_OF_BLOCKS),
