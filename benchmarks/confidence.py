@@ -267,6 +267,23 @@ def _summed(runs: list[dict[str, Any]]) -> dict[str, Any]:
     return out
 
 
+def table(summed: dict[str, Any]) -> str:
+    """The shares right and the coverage of one entry, set by set, as a table of the results page."""
+    lines = [
+        "| set | right of those that stop at 0.8 | 0.9 | 0.95 | cost at 0.9 | covered at 0.9 | 0.95 | standard error |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name in summed["sets"]:
+        stops = [summed["confidence"][str(level)]["by_set"].get(name) for level in CONFIDENCES]
+        right = [f"{100 * stop['right']:.1f}" if stop else "-" for stop in stops]
+        spent = f"{100 * stops[1]['cost']:.0f} %" if stops[1] else "-"
+        cover = [summed["coverage"][str(asked)]["by_set"][name] for asked in COVERAGES]
+        told = [f"{100 * c['mean']:.1f} ({100 * c['lowest']:.0f} to {100 * c['highest']:.0f})" for c in cover]
+        error = f"{100 * cover[0]['standard_error']:.1f}, {100 * cover[1]['standard_error']:.1f}"
+        lines.append(f"| {name} | {' | '.join(right)} | {spent} | {' | '.join(told)} | {error} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(
@@ -284,7 +301,9 @@ def main() -> None:
     options = parser.parse_args()
     options.keep.mkdir(parents=True, exist_ok=True)
     if options.summary:
-        write("confidence", summary(options.keep))
+        figures = summary(options.keep)
+        write("confidence", figures)
+        print(*(f"\n{entry}\n{table(summed)}" for entry, summed in figures["summary"].items()), sep="\n")
     else:
         run(options)
 
