@@ -79,6 +79,8 @@ class Session:
     (True, True)
     """
 
+    account: Account | None = None
+
     def __init__(
         self,
         model: AnytimeModel,
@@ -92,7 +94,6 @@ class Session:
         self.account = None if mean_budget is None else Account(mean_budget)
 
     def _open(self, layout: Layout, skip: bool, clock: Callable[[], float], timings: Timings) -> None:
-        self.account: Account | None = None
         self.model, self.features = layout.model, layout.features
         self.skip, self._clock = skip, clock
         self._layout, self._timings = layout, timings
