@@ -49,6 +49,8 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 class _Calibrated:
     """``calibrate``, and what sets and intervals share."""
 
+    plan_: Plan
+
     def calibrate(self: Any, X: Any, y: ArrayLike) -> Any:
         """Learn from held-out rows how far the answers of every stage can be trusted, and keep it.
 
