@@ -1,8 +1,8 @@
 """Ask an expensive classifier only about the rows that need it.
 
-Handwritten digits, 8 x 8 pixels in 16 zones; each pixel that is read costs 1. Is the digit odd? An RBF support vector machine
-needs the whole image. Boosted trees and a gate, which read a few zones, are put in front of it; then a ladder of cheap models.
-Three splits: three fifths of the rows train and choose, the others judge. Run it:
+Is a handwritten digit odd? Images have 8 x 8 pixels in 16 zones, and each pixel costs 1. An RBF support vector machine needs
+the whole image. Boosted trees and a gate run before it and read a few zones; then a ladder of cheap models does the same.
+In each of three splits, three fifths of the rows train and choose, and the others are test rows. Run it:
 python docs/gallery/cheap_before_svm.py [folder for the picture]
 """
 
@@ -31,7 +31,7 @@ for seed in range(SPLITS):
         X_train, y_train, test_size=0.2, stratify=y_train, random_state=seed
     )
 
-    # Several settings, judged at many thresholds on validation rows; test rows say what each choice is worth.
+    # Several settings at many thresholds, chosen on validation rows and evaluated on test rows.
     costly = SVC(C=10, gamma=0.001)
     model = at.AdaptiveClassifier(costly, costs=costs, n_estimators=TREES, random_state=0)
     found = sweep(model, settings, X_fit, y_fit, X_val, y_val, X_test, y_test)
@@ -39,7 +39,7 @@ for seed in range(SPLITS):
     chosen.append([(test.cost, test.accuracy) for _, _, test in best])
     validated.append([valid.accuracy for _, valid, _ in best])
 
-    # A model for use, around a machine that is fitted already. What that says of training rows comes from folds.
+    # One model around the fitted machine. The machine's predictions for training rows are cross-validated.
     cost_penalty = found.best(BUDGET)[0]["cost_penalty"]
     svm = costly.fit(X_train, y_train)
     model = at.AdaptiveClassifier(
@@ -50,13 +50,13 @@ for seed in range(SPLITS):
     svms.append(svm.score(X_test, y_test))
     gated.append((paid.mean(), model.score(X_test, y_test), sent.mean(), paid[~sent].mean()))
 
-    # What a gate could do with the same two models if it knew who is wrong.
+    # An oracle gate: the same two models, knowing which cheap answers are wrong.
     first = list(model.stages(X_test))[1]  # the cheap answers, for all rows
     wrong = [answer != y_test for answer in (svm.predict(X_test), first.prediction)]
     curve = oracle_curve(*wrong, costs.total, first.cost)
     oracles.append([np.interp(np.linspace(0, 1, 20), np.linspace(0, 1, len(side)), side) for side in curve])
 
-    # Several cheap models on ever more zones: a row leaves at the first that is sure.
+    # Several cheap models on more and more zones: a row leaves at the first confident one.
     ladder = LadderClassifier(svm, costs=costs, mean_budget=LADDER_BUDGET, n_estimators=TREES, random_state=0)
     ladder.fit(X_train, y_train)
     reached = ladder.sent(X_test).mean()

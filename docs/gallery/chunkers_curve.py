@@ -1,7 +1,7 @@
-"""A chunker's curve: noun, verb and prepositional phrases, better with every feature that is paid for.
+"""A chunker's curve: noun, verb and prepositional phrases, more accurate with every feature it buys.
 
-Sentences come from a small grammar in which many words are nouns here and verbs there, and some words are new in every text. Six
-features of a word have prices, from its last letters to the answer of a part-of-speech tagger that is right nine times in ten.
+Sentences come from a small grammar in which many words can be nouns or verbs, and some words are new in every text. Six
+features of a word have prices, from its last letters to the output of a part-of-speech tagger that is right nine times in ten.
 Run it: python docs/gallery/chunkers_curve.py [folder for the picture]
 """
 
@@ -57,7 +57,7 @@ def sentence(random):
         kinds += new
         labels += ["O"] if chunk == "O" else [f"{'I' if i else 'B'}-{chunk}" for i in range(len(new))]
         for kind in new:
-            if kind in "NVA" and random.random() < 0.25:  # a word that no dictionary has
+            if kind in "NVA" and random.random() < 0.25:  # a made-up word
                 stem = "".join(random.choices(SYLLABLES, k=2))
                 words.append(
                     stem + {"N": random.choice(["", "s"]), "V": "s", "A": random.choice(["y", "ing"])}[kind]
@@ -105,7 +105,7 @@ for name, curve in curves.items():
     print(f"{name:23s}", "  ".join(f"F1 {curve.at(b):.3f} for {b}" for b in (1, 3, 6, 9, 13)))
 print("bought:", ", ".join(model.order_))
 
-# One sentence at each stage: a short one that changes often and ends right.
+# One sentence at each stage: a short one whose labels change often and end correct.
 answers = [answer for answer in model.stages(X_new) if answer.stage > 0]
 said = [answer.prediction for answer in answers]
 changes = [sum((a[i] != b[i]).sum() for a, b in pairwise(said)) for i in range(len(y_new))]

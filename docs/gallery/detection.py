@@ -1,6 +1,6 @@
-"""A detector that leaves most of a batch alone: filters let each stage work on the rows that are still in doubt.
+"""A detector that leaves most of a batch alone: filters restrict each stage to the rows that are still uncertain.
 
-Patches of images, one vehicle to five others, described by Haar-like features that cost 1 each. Most patches are easy. Run it:
+One image patch in six shows a vehicle. Haar-like features describe a patch and cost 1 each. Most patches are easy. Run it:
 python docs/gallery/detection.py [folder for the picture]
 """
 
@@ -39,7 +39,7 @@ for name, model in models.items():
     left.step(curve.costs, curve.values, where="post", label=name)
     print(f"{name:10} error {curve.values[-1]:.4f} for {curve.costs[-1]:.1f} features per patch")
 
-# All patches at once: a queue knows for each of them which stage works on it next.
+# Run all patches at once: a queue tracks the next stage of each patch.
 batch = at.BatchSession(models["filtered"], X_test)
 batch.advance()
 updated = np.array(batch.statistics()["updated"])

@@ -1,6 +1,6 @@
-"""Early and late: stages that add to the answer against stages that replace it, on the same data and the same trees.
+"""Early and late: additive stages compared with stages that replace the answer, on the same data and the same trees.
 
-Four quantities decide. Each can be measured roughly for 1 unit, better for 5, exactly for 20. Run it:
+Four quantities determine the class. Each can be measured roughly for 1 unit, better for 5, exactly for 20. Run it:
 python docs/gallery/early_and_late.py [folder for the picture]
 """
 
@@ -30,7 +30,7 @@ prices = np.repeat([1.0, 5.0, 20.0], 4)
 costs = at.FeatureCosts(prices, unit="units")
 (X, y), (X_test, y_test) = measured(ROWS, seed=0), measured(4000, seed=1)
 
-# One model for each budget, by hand: the columns of most importance per price that fit it.
+# One model per budget, built by hand: the columns with the highest importance per price that fit it.
 importance = ExtraTreesClassifier(100, min_samples_leaf=5, random_state=0).fit(X, y).feature_importances_
 budgets = np.geomspace(2, costs.total, 12)
 by_hand = []
@@ -50,7 +50,7 @@ small_and_large = [
         0.3,
         1.0,
         3.0,
-    )  # what a price counts in its splits: from nothing to nearly everything
+    )  # cost penalty of the splits, from none to dominant
 ]
 adding = {"learners": small_and_large, "n_estimators": ADDED, "n_iter_no_change": ADDED}
 models = {

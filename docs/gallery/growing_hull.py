@@ -1,6 +1,7 @@
-"""The hull of a search by growth, and the networks on it drawn as graphs: what each has beyond the one before.
+"""The hull of a growth search, and the networks on it drawn as graphs: what each adds to the one before.
 
-Handwritten digits as 64 numbers. The seed is two residual units of eight; each growth adds three shortcuts to both.
+The input is a handwritten digit as 64 numbers. The seed has two residual units of width eight; each growth adds three
+shortcuts to both.
 Run it: python docs/gallery/growing_hull.py [folder for the picture]
 """
 

@@ -1,7 +1,7 @@
 """Halve the cost of a forest you already have.
 
-A random forest of scikit-learn on 569 biopsies, 30 columns in ten groups with prices (illustrative ones, part of the bundled
-data). Ten random splits: half of the rows train the forest, a quarter says what rows pay, a quarter judges. Run it:
+A scikit-learn random forest on 569 biopsies with 30 columns in ten priced groups (the prices are illustrative and part of the
+bundled data). In each of ten random splits, half of the rows train the forest, a quarter validates, a quarter tests. Run it:
 python docs/gallery/half_price_forest.py [folder for the picture]
 """
 
@@ -17,7 +17,7 @@ import anytime as at
 
 SPLITS = 10
 X, y, costs = at.datasets.load("breast_cancer")
-shares = np.linspace(0.2, 1.0, 33)  # of what the forest costs as it is
+shares = np.linspace(0.2, 1.0, 33)  # of the unpruned forest's cost
 kept, before, never = [], [], []
 for seed in range(SPLITS):
     X_train, X_rest, y_train, y_rest = train_test_split(X, y, test_size=0.5, stratify=y, random_state=seed)

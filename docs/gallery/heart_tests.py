@@ -1,7 +1,7 @@
-"""Which heart tests are worth their price? What is bought when, on real patients with real prices.
+"""Which heart tests are worth their price? The order of purchases on real patients with real prices.
 
-303 patients of the Cleveland clinic, 13 tests with the prices of the Ontario Health Insurance Program (Turney 1995), some of
-which share a procedure. Run it: python docs/gallery/heart_tests.py [folder for the picture]
+The data has 303 patients of the Cleveland clinic and 13 tests with the prices of the Ontario Health Insurance Program
+(Turney 1995). Some tests share a procedure. Run it: python docs/gallery/heart_tests.py [folder for the picture]
 """
 
 import sys
@@ -25,7 +25,7 @@ for train, test in StratifiedKFold(10, shuffle=True, random_state=0).split(X, y)
 budgets = np.linspace(0, costs.total, 500)
 accuracy = np.array([curve.at(budgets) for curve in curves])
 
-# The order in which a model of all patients buys.
+# The order of purchases of a model trained on all patients.
 model = at.GroupPursuitClassifier(costs=costs, selection="forward", l2_regularization=0.01).fit(X, y)
 stages = list(model.plan_)
 prices = np.diff([0.0, *model.stage_costs_])

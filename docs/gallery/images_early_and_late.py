@@ -1,7 +1,7 @@
 """Images that leave a network early, and images that need all of it.
 
-A residual network with an exit behind each of its six units reads digits of 16 x 16 pixels. An image leaves at the first exit
-that is sure of its answer. What an exit calls 95 % is calibrated on validation images.
+A residual network with an early exit after each of its six units reads digits of 16 x 16 pixels. An image leaves at the first
+exit that is confident enough. Confidence is calibrated on validation images.
 Run it: python docs/gallery/images_early_and_late.py [folder for the picture]
 """
 
@@ -15,7 +15,7 @@ import torch
 import anytime as at
 from anytime.networks import TrainingRecipe
 
-torch.set_num_threads(1)  # the same figures on any machine of this kind
+torch.set_num_threads(1)  # for reproducible figures on machines of the same kind
 SURE, SHOWN = 0.95, 12
 EPOCHS = 16
 
@@ -33,7 +33,7 @@ model.fit(images[train], data.y[train], X_val=images[data.valid], y_val=data.y[d
 
 answers = [answer for answer in model.stages(images[test]) if answer.stage > 0]
 sure = np.array([answer.probabilities.max(axis=1) >= SURE for answer in answers])  # (exits, images)
-sure[-1] = True  # nobody stays behind the last exit
+sure[-1] = True  # all remaining images leave at the last exit
 left = sure.argmax(axis=0)
 said = np.array([answer.prediction for answer in answers])[left, np.arange(len(test))]
 mean_cost = np.asarray(model.stage_costs_)[left].mean() / model.stage_costs_[-1]
@@ -44,7 +44,7 @@ print(f"error with leaving at {SURE:.0%}:     {np.mean(said != data.y[test]):.3f
 print(f"mean cost of an image:          {mean_cost:.2f} of the whole network")
 
 doubt = np.array([answer.probabilities.max(axis=1) for answer in answers])
-order = np.lexsort((doubt.mean(axis=0), -left))  # latest first; among those, the ones in most doubt
+order = np.lexsort((doubt.mean(axis=0), -left))  # latest first, then most uncertain first
 rows = {"leave first": order[::-1][:SHOWN], "leave last": order[:SHOWN]}
 figure, axes = plt.subplots(2, SHOWN, figsize=(10, 2.6), layout="constrained")
 for line, (name, chosen) in zip(axes, rows.items(), strict=True):

@@ -1,6 +1,6 @@
-"""Features that take time: what is computed when, for which images, and what it is good for.
+"""Features that take time: which ones are computed for which images, and how much they improve accuracy.
 
-Images of digits, and four ways to describe one, whose prices are measured where this program runs. Run it:
+Four ways to describe an image of a digit, with prices measured on the machine that runs this program. Run it:
 python docs/gallery/measured_prices.py [folder for the picture]
 """
 
@@ -31,7 +31,7 @@ model = at.SpeedBoostClassifier(
 ).fit(X, y[train])
 curve = at.curve(model, X_test, y[test], meter="model")  # after each stage of the chain
 
-# Image by image, from raw pixels: the next group is computed only while the model is not sure enough.
+# Image by image, from raw pixels: compute the next group only while the model is not confident enough.
 session = at.Session(model, features)
 sure = 0.9
 answers = [session.predict(image, confidence=sure) for image in images[test]]

@@ -1,8 +1,9 @@
 """Learn from a stream that moves, and read it at any moment and any price.
 
-24,000 rows pass once, each answered before it is learned. After half of them other columns matter. 100 trees of two columns each
-learn side by side; one model takes the change as it comes, one watches for it. Every prefix of trees is a model, whose price is
-that of the columns its trees read. Run it: python docs/gallery/moving_stream.py [folder for the picture]
+24,000 rows pass once, and each is predicted before it is learned from. Half-way through, the columns that matter change.
+One model has no drift detector, the other has one; each has 100 trees of two columns that learn side by side. Every prefix of
+trees is a model, which costs the price of the columns that its trees read. Run it:
+python docs/gallery/moving_stream.py [folder for the picture]
 """
 
 import sys
@@ -45,8 +46,8 @@ print(f"root mean square errors{'last 2,000':>14}{'1,000 after':>13}{'last 2,000
 for (name, model), colour in zip(models.items(), ("C1", "C0"), strict=True):
     errors = []
     for (X, y), (X_test, y_test), style in zip(parts, tests, ("--", "-"), strict=True):
-        errors.append((model.predict_then_fit(X, y) - y) ** 2)  # each row is answered, then learned
-        if name == "watches for change":  # read it now, at every price
+        errors.append((model.predict_then_fit(X, y) - y) ** 2)  # predict each row, then learn from it
+        if name == "watches for change":  # evaluate the current model at every price
             curve = at.curve(model, X_test, y_test, metric="neg_root_mean_squared_error")
             when = f"after {model.rows_seen_} rows"
             right.step(curve.costs, -curve.values, colour, ls=style, where="post", label=when)

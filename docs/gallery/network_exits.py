@@ -1,7 +1,7 @@
-"""One network that answers at every depth: its error against the multiplications and additions that each answer takes.
+"""One network that answers at every depth: its error against the multiplications and additions of each answer.
 
-Digits of 16 x 16 pixels, a residual network with six units and an exit behind each. It is trained three times: with the same
-weight for every exit and plain heads, with the same weights and the heads of the default, and with the default.
+A residual network with six units and an early exit after each reads digits of 16 x 16 pixels. It is trained three times: with
+equal weights for all exits and plain heads, with equal weights and the default heads, and with the defaults.
 Run it: python docs/gallery/network_exits.py [folder for the picture]
 """
 
@@ -14,13 +14,13 @@ import torch
 import anytime as at
 from anytime.networks import TrainingRecipe
 
-torch.set_num_threads(1)  # the same figures on any machine of this kind
+torch.set_num_threads(1)  # for reproducible figures on machines of the same kind
 EPOCHS = 16
 
 data = at.datasets.load_digit_images()
 images = data.images.reshape(-1, 1, 16, 2, 16, 2).mean(
     axis=(3, 5)
-)  # 32 x 32 halved: what is left has to be read well
+)  # 32 x 32 halved, so that digits are hard to read
 train, test = data.train, data.test
 recipe = TrainingRecipe(epochs=EPOCHS, batch_size=64, learning_rate=0.1)
 

@@ -1,8 +1,8 @@
 """Ask each patient only for what is needed.
 
-Heart disease with the prices of the Ontario Health Insurance Program, as in heart_tests.py. There one order of tests was
-for all. Here a linear classifier asks each patient for the test that puts most similar patients on the right side, and stops
-when enough of them are. Ten folds. Run it: python docs/gallery/one_patient_at_a_time.py [folder for the picture]
+Heart disease with the prices of the Ontario Health Insurance Program, as in heart_tests.py, where all patients get the tests in
+one order. Here a linear classifier orders, for each patient, the test that classifies most similar patients correctly, and
+stops when enough of them are. Ten folds. Run it: python docs/gallery/one_patient_at_a_time.py [folder for the picture]
 """
 
 import sys
@@ -20,7 +20,7 @@ right = {confidence: np.zeros(len(y), dtype=bool) for confidence in confidences}
 paid = {confidence: np.zeros(len(y)) for confidence in confidences}
 orders: list[list[str]] = [[] for _ in y]
 for train, test in StratifiedKFold(10, shuffle=True, random_state=0).split(X, y):
-    for confidence in confidences:  # how sure to be before no more is asked
+    for confidence in confidences:  # confidence at which no more tests are ordered
         model = at.MarginAcquisitionClassifier(costs=costs, confidence=confidence, random_state=0)
         model.fit(X[train], y[train])
         right[confidence][test] = model.predict(X[test]) == y[test]

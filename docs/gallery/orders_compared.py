@@ -1,4 +1,4 @@
-"""Five ways to order the same groups: quality against budget, and what is proved of the best of them.
+"""Five ways to order the same groups: quality against budget, and the certificate of the best of them.
 
 All models are linear and buy the same groups; they differ in what they buy first. Run it:
 python docs/gallery/orders_compared.py [folder for the picture]
@@ -32,7 +32,7 @@ for name, model in models.items():
         f"{name:26} area under R² {curves[name].timeliness(rule='step', normalise='none') / costs.total:.4f}"
     )
 
-# All rows at once: of these the data knows the optimum, and the certificate has to find a bound for it from the run alone.
+# All rows at once: their optimum is known, and the certificate has to bound it from the run alone.
 certificate = (
     at.GroupPursuitRegressor(costs=costs, selection="forward", l2_regularization=1e-4).fit(X, y).certificate_
 )

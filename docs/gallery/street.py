@@ -1,4 +1,4 @@
-"""A street being labelled: the labels of a picture at six moments, and the regions that were worked on just then.
+"""A street being labelled: the labels of a picture at six moments, and the regions that each stage worked on.
 
 Streets are drawn, so that nothing has to be downloaded. Run it: python docs/gallery/street.py [folder for the picture]
 """
@@ -30,7 +30,7 @@ class Street:
 
     def __init__(self, seed):
         self.random = random = np.random.default_rng(seed)
-        size = (2 * WIDTH, 2 * HEIGHT)  # twice as fine as it will be
+        size = (2 * WIDTH, 2 * HEIGHT)  # drawn at twice the final resolution
         self.picture, self.labels = Image.new("RGB", size), Image.new("L", size)
         self.brushes = ImageDraw.Draw(self.picture), ImageDraw.Draw(self.labels)
         self.vanishing = np.array([WIDTH * random.uniform(0.7, 1.3), 2 * HEIGHT * random.uniform(0.42, 0.52)])
@@ -150,7 +150,7 @@ class Street:
 
 
 pictures, maps = zip(*[Street(seed).drawn() for seed in range(STREETS)], strict=True)
-prices = {  # milliseconds for a picture, measured once (costs=None measures them) and kept: so this example is always the same
+prices = {  # milliseconds per picture, measured once (costs=None measures them) and fixed for reproducibility
     "segments": 4.0, "shape": 0.3, "colour": 0.5, "texture": 0.7, "patterns": 0.5, "edges": 0.4,
     "colour code": 0.02, "texture code": 0.025, "patterns code": 0.025, "edges code": 0.06,
 }  # fmt: skip
@@ -160,7 +160,7 @@ model = at.SceneParser(
     descriptors=("colour", "texture", "patterns", "edges"),
     n_centres=20,
     levels=(0, 2, 4, 6),
-    thresholds=(0.1, 0.3, 0.5),  # stages work where labels are uncertain; at first they are everywhere
+    thresholds=(0.1, 0.3, 0.5),  # stages work where labels are uncertain, at first everywhere
     max_stages=32,
     trees_per_stage=1,
     learning_rate=0.5,

@@ -1,8 +1,8 @@
-"""Learn on the job when to ask: every question costs, and only a question shows the truth.
+"""Learn on the job when to ask: every question costs, and only a question reveals the true label.
 
-20,000 examples arrive one by one. A question, answered rightly, costs a fifth of a mistake. Three local models of unknown worth
-could answer instead, each alone or only where it is sure enough: with one who always asks, 22 experts. EXP3.G learns which to
-follow. Run it: python docs/gallery/when_to_ask.py [folder for the picture]
+20,000 examples arrive one by one. A question, always answered correctly, costs a fifth of a mistake. Three local models of
+unknown quality could answer instead, each on all rows or only when confident enough. With one that always asks, that makes 22
+experts. EXP3.G learns which to follow. Run it: python docs/gallery/when_to_ask.py [folder for the picture]
 """
 
 import sys
@@ -37,13 +37,13 @@ models = {
 }
 experts = Experts.confident(
     list(models.values())
-)  # each asks where its doubt exceeds one of six values, or never
+)  # each asks when its uncertainty exceeds one of six thresholds, or never
 
 curves, asked, spent = [], [], []
 for seed in range(RUNS):
     selector = OnlineSelector(experts, evaluation_cost=COST, random_state=seed).partial_fit(
         X, y
-    )  # y is read where it is asked
+    )  # y is read only where the selector asks
     losses = selector.expert_losses(X, y)
     curves.append(ExpertRegret().add(losses, selector.played_).curve)
     asked.append(selector.asked_)

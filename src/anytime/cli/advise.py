@@ -25,21 +25,22 @@ def next_purchase(
         str,
         option(
             "JSON",
-            "What is known of the row, by column or by group: '{\"age\": 63}', or a file that holds that; - reads it from a "
+            "The known values of the row, by column or by group: '{\"age\": 63}', or a file with such JSON; - reads it from a "
             "pipe. None: nothing yet.",
         ),
     ] = "{}",
     bought: Annotated[
-        str | None, option("A,B,...", "Groups that were bought. None: those that the row has values of.")
+        str | None, option("A,B,...", "Groups already bought. None: those with values in --row.")
     ] = None,
     budget: Annotated[
-        float | None, option("COST", "The most that the row may pay in all, with what it has.", min=0.0)
+        float | None,
+        option("COST", "The most that the row may pay in total, including what it has bought.", min=0.0),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     costly: CostlyFile = None,
     trusted: Trusted = False,
 ) -> None:
-    """Say which group to buy next for one row, and why.
+    """Recommend which group to buy next for one row, and explain why.
 
     Example: anytime next heart.anytime --row '{"age": 63, "sex": "f"}' --budget 20
     """

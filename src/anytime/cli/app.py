@@ -46,11 +46,11 @@ def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the full traceback of an error.")] = False,
 ) -> None:
-    """Predictions under a budget: train models that can be interrupted, ask them, and see what each unit of cost buys.
+    """Predictions under a budget: train models that can be interrupted, predict with them, and see what each unit of cost buys.
 
-    New here? Begin with: anytime demo
+    New here? Start with: anytime demo
     """
 
 

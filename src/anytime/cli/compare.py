@@ -22,17 +22,19 @@ if TYPE_CHECKING:
 def compare(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="MODEL... DATA", help="The .anytime files, and last the CSV or Parquet file."),
+        typer.Argument(metavar="MODEL... DATA", help="The .anytime files, then the CSV or Parquet file."),
     ],
     target: Truth,
     metric: Annotated[
-        str | None, option("NAME", "A scorer name of scikit-learn. None: accuracy, or R².")
+        str | None, option("NAME", "Name of a scikit-learn scorer. None: accuracy or R².")
     ] = None,
-    meter: Annotated[Meter | None, typer.Option(help="What cost means; see anytime curve --help.")] = None,
+    meter: Annotated[
+        Meter | None, typer.Option(help="How cost is counted; see anytime curve --help.")
+    ] = None,
     report: Annotated[
-        Path | None, option("FILE", "Write a page (HTML) with curves and a budget slider.")
+        Path | None, option("FILE", "Write an HTML page with curves and a budget slider.")
     ] = None,
-    plot: Annotated[Path | None, option("FILE", "Draw the curves into a PNG, SVG or PDF file.")] = None,
+    plot: Annotated[Path | None, option("FILE", "Plot the curves to a PNG, SVG or PDF file.")] = None,
     na_values: NaValues = None,
 ) -> None:
     """Compare models at every budget, on the same rows.

@@ -34,27 +34,27 @@ def convert(
         Path,
         typer.Argument(
             metavar="MODEL_FILE",
-            help="LightGBM's text, XGBoost's .json or .ubj, or with --trusted a scikit-learn model (.pkl, .joblib).",
+            help="LightGBM text file, XGBoost .json or .ubj, or, with --trusted, a scikit-learn model (.pkl, .joblib).",
         ),
     ],
     output: OutputFile,
     costs: PriceList = None,
     validation: Annotated[
         Path | None,
-        option("DATA", "Rows that the model was not trained on: they order its trees by gain per cost."),
+        option("DATA", "Validation rows, not used in training, that order the trees by gain per cost."),
     ] = None,
     target: Annotated[
-        str | None, option("COLUMN", "The column of --validation with the truth.", "--target", "-t")
+        str | None, option("COLUMN", "The column of --validation with the true labels.", "--target", "-t")
     ] = None,
     classes: Annotated[
         str | None,
-        option("A,B,…", "Labels in the order of training; LightGBM and XGBoost files do not keep them."),
+        option("A,B,…", "Class labels in training order; LightGBM and XGBoost files do not store them."),
     ] = None,
     mean_budget: Annotated[
         float | None,
         option(
             "COST",
-            "Prune a forest until rows of --validation pay so much on average; smaller mean budgets remain possible.",
+            "Prune a forest to this average cost on the --validation rows; smaller mean budgets remain possible.",
             min=0.0,
         ),
     ] = None,
@@ -62,16 +62,17 @@ def convert(
         Path | None,
         option(
             "DATA",
-            "The rows that the forest was trained on, for --mean-budget: what pruning leaves is fitted to them again.",
+            "With --mean-budget: the training rows of the forest, to refit the leaves that pruning keeps.",
         ),
     ] = None,
     trusted: Trusted = False,
     na_values: NaValues = None,
 ) -> None:
-    """Make a model that you already have interruptible.
+    """Make an existing model interruptible.
 
     Its full prediction stays the same, unless --mean-budget prunes a forest. LightGBM and XGBoost files are read without
-    those libraries. Without --validation the trees keep their order; with it, every budget buys as much as it can.
+    those libraries. With --validation, trees are reordered so that each budget buys as much as possible; without it, they
+    keep their order.
 
     Example: anytime convert model.txt --costs prices.yaml --validation valid.csv --target y -o model.anytime
     """

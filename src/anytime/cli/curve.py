@@ -31,29 +31,31 @@ class Meter(StrEnum):
 
 def curve(
     model: ModelFile,
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file with the truth.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file with true labels.")],
     target: Truth,
     metric: Annotated[
         str | None,
-        option("NAME", "A scorer name of scikit-learn. None: accuracy for classes, R² for numbers."),
+        option(
+            "NAME", "Name of a scikit-learn scorer. None: accuracy for classification, R² for regression."
+        ),
     ] = None,
     meter: Annotated[
         Meter | None,
         typer.Option(
-            help="What cost means: the most that any row may pay, what stages can cost at most, what rows really pay on "
+            help="How cost is counted: the most that any row may pay, the maximum cost of each stage, what rows actually pay on "
             "average, or seconds for the batch.",
-            show_default="what the model's budgets count",
+            show_default="as the model counts its budgets",
         ),
     ] = None,
-    plot: Annotated[Path | None, option("FILE", "Draw the curve into a PNG, SVG or PDF file.")] = None,
+    plot: Annotated[Path | None, option("FILE", "Plot the curve to a PNG, SVG or PDF file.")] = None,
     as_json: Annotated[
-        Path | None, option("FILE", "Write every point to a JSON file; - for the terminal.", "--json")
+        Path | None, option("FILE", "Write all points to a JSON file; - writes to standard output.", "--json")
     ] = None,
     costly: CostlyFile = None,
     trusted: Trusted = False,
     na_values: NaValues = None,
 ) -> None:
-    """Show the quality that each budget buys.
+    """Show the quality at each budget.
 
     Example: anytime curve heart.anytime test.csv --target disease --plot curve.png
     """

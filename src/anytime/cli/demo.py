@@ -33,14 +33,16 @@ _PATIENCE = 0.0015  # seconds until another thread interrupts
 
 def demo(
     output: Annotated[
-        Path, option("FOLDER", "Where the model, prices, plot and report go.", "--output", "-o")
+        Path, option("FOLDER", "Folder for the model, prices, plot and report.", "--output", "-o")
     ] = Path("demo"),
-    quick: Annotated[bool, typer.Option("--quick", help="A third of the images and shorter models.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Use a third of the images and smaller models.")
+    ] = False,
 ) -> None:
-    """Read digits under a budget: the newcomer's first minute.
+    """Read digits under a budget: a tour in one minute.
 
-    Measures what features cost, trains a model that knows, shows what a millisecond buys, and interrupts an answer. Takes less
-    than a minute, needs no network, and leaves a report in a folder.
+    Measures what features cost, trains a model with these prices, shows what a millisecond buys, and interrupts an answer.
+    Takes less than a minute, needs no network, and leaves a report in a folder.
     """
     from anytime.features import Features
 

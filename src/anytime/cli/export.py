@@ -25,13 +25,14 @@ def export(
     model: ModelFile,
     output: Annotated[Path, option("FILE", "The file to write: .onnx or .h.", "--output", "-o")],
     form: Annotated[
-        Format | None, typer.Option("--format", help="None: by the name of the file.", show_default=False)
+        Format | None,
+        typer.Option("--format", help="Output format. None: from the file name.", show_default=False),
     ] = None,
     budget: Annotated[
         float | None, option("COST", "The most that any row may pay. None: all.", min=0.0)
     ] = None,
     mean_budget: Annotated[
-        float | None, option("COST", "What rows may pay on average. None: all.", min=0.0)
+        float | None, option("COST", "The most that rows may pay on average. None: all.", min=0.0)
     ] = None,
     budgets: Annotated[
         str | None, option("A,B,all", "ONNX: one answer for each of these budgets, in one model.")
@@ -39,13 +40,13 @@ def export(
     float32: Annotated[
         bool, typer.Option("--float32", help="ONNX: the input is float32 instead of float64.")
     ] = False,
-    name: Annotated[str | None, option("NAME", "C: what names begin with. None: the file's name.")] = None,
+    name: Annotated[str | None, option("NAME", "C: prefix of all names. None: the file name.")] = None,
     costly: CostlyFile = None,
     trusted: Trusted = False,
 ) -> None:
-    """Write a model as ONNX, or as a C header.
+    """Export a model to ONNX or to a C header.
 
-    ONNX with --budgets has an output for each of them and computes what they share once. The C header can be stopped after any
+    With --budgets, the ONNX model has an output per budget and computes shared work once. The C header can be stopped after any
     stage and answers at every budget.
 
     Example: anytime export heart.anytime --budgets 5,20,all -o heart.onnx

@@ -94,26 +94,26 @@ def fit(
         ModelName,
         option(
             "NAME",
-            "What is trained. speedboost: as good as possible at every budget. "
-            "auto: the best of trees, forests, linear models and a network at every budget. "
-            "additive-speedboost: the papers' rules, whose stages add up. boosting: the same trees, blind to "
-            "prices. linear: groups of columns by gain per price. linear-tree: a tree of linear classifiers. "
-            "budget-forest: a forest whose rows pay --mean-budget on average. "
-            "ladder: cheap models that send rows in doubt to a --costly one; they pay --mean-budget on average. "
+            "The learner. speedboost: accurate at every budget. "
+            "auto: the best of trees, forests, linear models and a network at each budget. "
+            "additive-speedboost: the papers' rules, whose stages add up. boosting: the same trees, ignoring "
+            "prices. linear: buys groups of columns by gain per price. linear-tree: a tree of linear classifiers. "
+            "budget-forest: a forest that costs --mean-budget per row on average. "
+            "ladder: cheap models that send uncertain rows to a --costly one, for --mean-budget per row on average. "
             "adaptive: the same with one cheap model and a learned gate. "
-            "hist, forest, extra, lightgbm, xgboost: trees of scikit-learn, LightGBM or XGBoost, put into a good order.",
+            "hist, forest, extra, lightgbm, xgboost: trees of scikit-learn, LightGBM or XGBoost, reordered by gain per price.",
         ),
     ] = ModelName.speedboost,
     task: Task = TaskName.auto,
     holdout: Annotated[
         float,
-        option("SHARE", "Share of the rows that is held out to judge the model; 0: none.", min=0.0, max=0.9),
+        option("SHARE", "Share of the rows held out to evaluate the model; 0: none.", min=0.0, max=0.9),
     ] = 0.2,
     budget: Annotated[
         float | None,
         option(
             "COST",
-            "The most that a row may pay in a prediction that names no bound. None: unlimited.",
+            "Default budget of the model: the most that a row may pay. None: unlimited.",
             min=0.0,
         ),
     ] = None,
@@ -121,7 +121,7 @@ def fit(
         float | None,
         option(
             "COST",
-            "What rows pay on average: a budget-forest, ladder or adaptive model is trained for it. None: unlimited.",
+            "Average cost per row that a budget-forest, ladder or adaptive model is trained for. None: unlimited.",
             min=0.0,
         ),
     ] = None,
@@ -129,14 +129,14 @@ def fit(
         bool | None,
         typer.Option(
             "--one-group-per-tree/--mixed",
-            help="Let each tree use the columns of one group only (hist, lightgbm, xgboost). A tree that mixes groups has to "
-            "pay for all of them, so the first answer is costly; trees of one group make cheap first answers possible, at the "
-            "price of effects that need two groups at once. Default: on when --costs is given.",
+            help="Restrict each tree to the columns of one group (hist, lightgbm, xgboost). A tree that mixes groups has to "
+            "pay for all of them, which makes the first answer expensive. Trees of one group answer cheaply at first, but cannot "
+            "learn interactions between groups. Default: on when --costs is given.",
             show_default=False,
         ),
     ] = None,
     n_estimators: Annotated[
-        int | None, option("N", "Trees of a forest or of boosting. None: the library's own.", min=1)
+        int | None, option("N", "Number of trees. None: the default of the library.", min=1)
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -160,8 +160,8 @@ def fit(
 ) -> None:
     """Train a model that can be interrupted.
 
-    One part of the rows trains the model, one decides in which order it answers (or how much it is regularised), and one that
-    neither has seen judges the result.
+    The rows are split into three parts: one trains the model, one chooses its order (or its regularisation), and held-out rows
+    evaluate the result.
 
     Example: anytime fit heart.csv --target disease --costs prices.yaml -o heart.anytime
     """

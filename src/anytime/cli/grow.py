@@ -49,7 +49,7 @@ def grow(
     ],
     output: OutputFile,
     target: Annotated[
-        str | None, option("COLUMN", "The column to predict, of a table.", "--target", "-t")
+        str | None, option("COLUMN", "The column to predict, if DATA is a table.", "--target", "-t")
     ] = None,
     time_budget: Annotated[
         float | None,
@@ -59,16 +59,17 @@ def grow(
         int | None, option("N", "Networks to add in this run. None: as time allows.", min=0)
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the search of an earlier run, however that ended.")
+        bool, typer.Option("--resume", help="Continue the search of an earlier run, however it ended.")
     ] = False,
     workers: Annotated[
-        str, option("N", "Processes that train, each with one GPU where there are some; or: ray.")
+        str, option("N", "Number of training processes, each with one GPU if there are any; or: ray.")
     ] = "1",
     folder: Annotated[
-        Path | None, option("DIR", "Where the search keeps all of its networks. None: beside the output.")
+        Path | None,
+        option("DIR", "Folder in which the search keeps all its networks. None: beside the output."),
     ] = None,
     report: Annotated[
-        Path | None, option("FILE", "The page about the search. None: beside the output.")
+        Path | None, option("FILE", "HTML report of the search. None: beside the output.")
     ] = None,
     costs: Annotated[
         Path | None,
@@ -76,11 +77,10 @@ def grow(
     ] = None,
     task: Task = TaskName.auto,
     holdout: Annotated[
-        float, option("SHARE", "Share of the rows that judges the result; 0: none.", min=0.0, max=0.9)
+        float,
+        option("SHARE", "Share of the rows held out to evaluate the result; 0: none.", min=0.0, max=0.9),
     ] = 0.2,
-    size: Annotated[
-        int | None, option("PIXELS", "Height and width that images are brought to.", min=4)
-    ] = None,
+    size: Annotated[int | None, option("PIXELS", "Resize images to this height and width.", min=4)] = None,
     settings: Annotated[
         list[str] | None,
         option("NAME=VALUE", "Any parameter of the model, as in Python. May be repeated.", "--set"),
@@ -88,10 +88,10 @@ def grow(
     seed: Annotated[int, option("N", "The same seed grows the same networks.")] = 0,
     na_values: NaValues = None,
 ) -> None:
-    """Grow a family of neural networks, from cheap to good.
+    """Grow a family of neural networks, from cheap to accurate.
 
-    A small network is trained; then, again and again, a network is grown that is among the best at its cost. Ctrl-C ends the
-    search and keeps what there is; --resume goes on. Needs PyTorch.
+    Trains a small network, then repeatedly grows a network that is among the best at its cost. Ctrl-C ends the search and
+    keeps its networks; --resume continues it. Needs PyTorch.
 
     Example: anytime grow digits.csv --target digit --time-budget 300 -o digits.anytime
     """

@@ -20,7 +20,7 @@ def inspect(
     model: ModelFile,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Show what a model file holds, and what it buys in which order.
+    """Show the contents of a model file and its order of purchases.
 
     Example: anytime inspect heart.anytime
     """

@@ -25,30 +25,32 @@ class TaskName(StrEnum):
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="An .anytime file.")]
 OutputFile = Annotated[Path, option("FILE", "The .anytime file to write.", "--output", "-o")]
 Target = Annotated[str, option("COLUMN", "The column to predict.", "--target", "-t")]
-Truth = Annotated[str, option("COLUMN", "The column with the truth.", "--target", "-t")]
+Truth = Annotated[str, option("COLUMN", "The column with the true labels.", "--target", "-t")]
 PriceList = Annotated[
-    Path | None, option("FILE", "Price list in YAML or CSV: what groups of columns cost. None: 1 per column.")
+    Path | None, option("FILE", "Price list of column groups in YAML or CSV. None: 1 per column.")
 ]
-Task = Annotated[TaskName, typer.Option(help="auto: words and few whole numbers are classes.")]
-Seed = Annotated[int, option("N", "The same seed gives the same model.")]
+Task = Annotated[
+    TaskName, typer.Option(help="auto: a target of strings or of few distinct integers is classification.")
+]
+Seed = Annotated[int, option("N", "Random seed; the same seed gives the same model.")]
 CostlyFile = Annotated[
     Path | None,
     option(
         "FILE",
-        "The costly model of an adaptive one that is not in its file: .anytime, or with --trusted a pickle.",
+        "Costly model of a ladder or adaptive model, if not in its file: .anytime, or a pickle with --trusted.",
     ),
 ]
 NaValues = Annotated[
     str | None,
     option(
         "A,B,...",
-        "Cells that mean a missing value, beside empty ones, NA, NaN, null and the like: --na-values '?,-999'.",
+        "More cell values that mean missing, besides empty cells, NA, NaN, null and the like: --na-values '?,-999'.",
         "--na-values",
     ),
 ]
 Trusted = Annotated[
     bool,
     typer.Option(
-        "--trusted", help="Open a pickle. That runs code of whoever wrote it: do so only for your own."
+        "--trusted", help="Allow loading a pickle. A pickle can run any code, so load only your own."
     ),
 ]

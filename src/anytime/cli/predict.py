@@ -33,21 +33,23 @@ def predict(
         Path,
         typer.Argument(
             metavar="DATA",
-            help="CSV or Parquet file; - reads CSV from a pipe. Or pictures, or JSON lines.",
+            help="CSV or Parquet file, pictures, or JSON lines; - reads CSV from a pipe.",
         ),
     ],
     budget: Annotated[float | None, option("COST", "The most that any row may pay.", min=0.0)] = None,
-    mean_budget: Annotated[float | None, option("COST", "What rows may pay on average.", min=0.0)] = None,
+    mean_budget: Annotated[
+        float | None, option("COST", "The most that rows may pay on average.", min=0.0)
+    ] = None,
     deadline: Annotated[
         float | None,
-        option("SECONDS", "Time for all rows together; loading and reading are not counted.", min=0.0),
+        option("SECONDS", "Time limit for all rows together, not counting loading and reading.", min=0.0),
     ] = None,
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
     with_cost: Annotated[
         bool,
         typer.Option(
             "--with-cost",
-            help="Add what each answer cost and the stage it comes from (and the branch; -1: the chain).",
+            help="Add the cost and the stage of each answer (and its branch; -1: the chain).",
         ),
     ] = False,
     output: Annotated[
@@ -57,10 +59,10 @@ def predict(
     trusted: Trusted = False,
     na_values: NaValues = None,
 ) -> None:
-    """Answer for each row of a table, within a budget or deadline.
+    """Predict each row of a table, within a budget or deadline.
 
-    The table may have more columns than the model needs; they are found by name. A model that labels pictures takes a picture or
-    a folder of them, and writes label maps to the folder --output. One of sentences or graphs reads and writes JSON lines.
+    Columns are matched by name; extra columns are ignored. A model that labels pictures takes a picture or a folder of pictures
+    and writes label maps to the folder --output. A model of sentences or graphs reads and writes JSON lines.
 
     Example: anytime predict heart.anytime patients.csv --budget 20 --with-cost
     """

@@ -37,13 +37,13 @@ def profile(
         ),
     ],
     output: Annotated[Path, option("FILE", "The price list to write: .yaml or .csv.", "--output", "-o")],
-    examples: Annotated[int, option("N", "How many of the raw examples are measured, at most.", min=1)] = 200,
-    repeats: Annotated[int, option("N", "How often each example is measured.", min=1)] = 3,
-    unit: Annotated[str, option("UNIT", "s, ms, us or ns.")] = "ms",
+    examples: Annotated[int, option("N", "The most raw examples to measure.", min=1)] = 200,
+    repeats: Annotated[int, option("N", "Number of measurements per example.", min=1)] = 3,
+    unit: Annotated[str, option("UNIT", "Unit of the prices: s, ms, us or ns.")] = "ms",
 ) -> None:
     """Measure what features cost on this machine.
 
-    The price of a group is its median time; its tail, the 99th percentile, is what a deadline is planned with.
+    The price of a group is its median time. Deadlines are planned with its tail, the 99th percentile.
 
     Example: anytime profile my_features.py:features images.npy -o costs.yaml
     """

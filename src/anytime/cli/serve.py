@@ -30,56 +30,56 @@ def serve(
         list[str],
         typer.Argument(
             metavar="MODEL...",
-            help=".anytime files. Clients call a model by its file's name, or by NAME in NAME=FILE.",
+            help="The .anytime files. Clients address a model by its file name, or by NAME if you give NAME=FILE.",
         ),
     ],
     slo_ms: Annotated[
         float,
-        option("MS", "Milliseconds within which requests are answered. 0: no limit.", "--slo-ms", min=0.0),
+        option("MS", "Latency target in milliseconds. 0: none.", "--slo-ms", min=0.0),
     ] = 10.0,
     host: Annotated[
-        str, typer.Option(help="Address to listen at. 0.0.0.0 lets other machines in.")
+        str, typer.Option(help="Address to listen on. 0.0.0.0 accepts other machines.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that answer.")] = 1,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on. 0: any free port.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
     token: Annotated[
         str | None,
         typer.Option(
             envvar="ANYTIME_TOKEN",
             show_envvar=True,
-            help="Answer only who sends it: Authorization: Bearer TOKEN.",
+            help="Require clients to send Authorization: Bearer TOKEN.",
         ),
     ] = None,
     features: Annotated[
-        Path | None, option("FILE", "Python file with extractors, for features that clients do not send.")
+        Path | None, option("FILE", "Python file with extractors for features that clients do not send.")
     ] = None,
     costly: Annotated[
         list[str] | None,
         option(
             "FILE",
-            "The costly model of an adaptive one that is not in its file: .anytime, or with --trusted a pickle. "
-            "NAME=FILE where there are several models.",
+            "Costly model of a ladder or adaptive model, if not in its file: .anytime, or a pickle with --trusted. "
+            "NAME=FILE if there are several models.",
         ),
     ] = None,
     trusted: Trusted = False,
-    max_body: Annotated[int, option("MB", "Size of a request.", "--max-body-mb", min=1)] = 8,
-    max_rows: Annotated[int, typer.Option(min=1, help="Rows in a request.")] = 10_000,
-    max_columns: Annotated[int, typer.Option(min=1, help="Columns of a model.")] = 100_000,
+    max_body: Annotated[int, option("MB", "Largest request body.", "--max-body-mb", min=1)] = 8,
+    max_rows: Annotated[int, typer.Option(min=1, help="Most rows in a request.")] = 10_000,
+    max_columns: Annotated[int, typer.Option(min=1, help="Most columns of a model.")] = 100_000,
     max_concurrency: Annotated[
-        int, typer.Option(min=1, help="Requests that a worker holds at once.")
+        int, typer.Option(min=1, help="Most requests that a worker holds at once.")
     ] = 10_000,
     watch: Annotated[
-        float, option("SECONDS", "How often to look for a new file of a model. 0: never.", min=0.0)
+        float, option("SECONDS", "How often to check for new model files. 0: never.", min=0.0)
     ] = 1.0,
-    drain: Annotated[float, option("SECONDS", "Time to finish when told to stop.", min=0.0)] = 10.0,
+    drain: Annotated[float, option("SECONDS", "Time to finish open requests on shutdown.", min=0.0)] = 10.0,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     log_requests: Annotated[
-        bool, typer.Option("--log-requests", help="Log each request, not only failures.")
+        bool, typer.Option("--log-requests", help="Log every request, not only failures.")
     ] = False,
 ) -> None:
-    """Serve models over HTTP. Under load, answers are less exact rather than late.
+    """Serve models over HTTP. Under load, answers become less accurate instead of late.
 
-    Speaks the Open Inference Protocol (clients of Triton and KServe), plain JSON at /predict, and shows itself at /.
+    Speaks the Open Inference Protocol (Triton and KServe clients) and plain JSON at /predict. A status page is at /.
 
     Example: anytime serve heart.anytime --slo-ms 10
     """

@@ -27,34 +27,38 @@ def simulate(
         Path | None,
         typer.Argument(
             metavar="[LOG]",
-            help="CSV or Parquet file of requests: when they came, and rows and the truth if they are known.",
+            help="CSV or Parquet file of requests: arrival times, with rows and true labels if available.",
             show_default=False,
         ),
     ] = None,
-    slo_ms: Annotated[float, option("MS", "Latency that is promised.", min=0.01)] = 10.0,
+    slo_ms: Annotated[float, option("MS", "Latency target.", min=0.01)] = 10.0,
     rate: Annotated[
-        float | None, option("PER_SECOND", "Poisson arrivals of this rate, not the times in LOG.", min=0.001)
+        float | None,
+        option("PER_SECOND", "Poisson arrivals at this rate instead of the times in LOG.", min=0.001),
     ] = None,
-    seconds: Annotated[float, option("S", "With --rate: how long.", min=0.1)] = 10.0,
+    seconds: Annotated[float, option("S", "With --rate: duration.", min=0.1)] = 10.0,
     burst: Annotated[
         float,
         option(
-            "FACTOR", "With --rate: one second of ten is so many times as busy; the mean rate stays.", min=1.0
+            "FACTOR",
+            "With --rate: one second in ten is this many times as busy, at the same mean rate.",
+            min=1.0,
         ),
     ] = 1.0,
-    speed: Annotated[float, option("FACTOR", "Replay the times in LOG so much faster.", min=0.001)] = 1.0,
+    speed: Annotated[
+        float, option("FACTOR", "Replay the times in LOG this many times as fast.", min=0.001)
+    ] = 1.0,
     time: Annotated[
-        str | None, option("COLUMN", "Column with the times.", show_default="arrival, time or timestamp")
+        str | None,
+        option("COLUMN", "Column with the arrival times.", show_default="arrival, time or timestamp"),
     ] = None,
-    target: Annotated[str | None, option("COLUMN", "Column with the truth.", "--target", "-t")] = None,
-    workers: Annotated[int, option("N", "Processes that answer.", min=1)] = 1,
-    stage: Annotated[int | None, option("K", "Compare with a model of so many stages, too.", min=1)] = None,
-    overhead_us: Annotated[
-        float, option("US", "What reading and answering one request takes.", min=0.0)
-    ] = 200.0,
+    target: Annotated[str | None, option("COLUMN", "Column with the true labels.", "--target", "-t")] = None,
+    workers: Annotated[int, option("N", "Worker processes.", min=1)] = 1,
+    stage: Annotated[int | None, option("K", "Also compare with a fixed number of stages.", min=1)] = None,
+    overhead_us: Annotated[float, option("US", "Time to read and answer one request.", min=0.0)] = 200.0,
     stage_us: Annotated[
         float | None,
-        option("US", "What a stage takes a row.", min=0.0, show_default="measured on this machine"),
+        option("US", "Time of one stage for one row.", min=0.0, show_default="measured on this machine"),
     ] = None,
     seed: Annotated[int, option("N", "The same seed gives the same arrivals.")] = 0,
     costly: CostlyFile = None,
@@ -63,7 +67,7 @@ def simulate(
 ) -> None:
     """Replay requests on a virtual clock, to choose a policy.
 
-    Compared are the whole model, a smaller one that keeps up, and budgets that follow the load.
+    Compares the whole model, a smaller one that keeps up, and budgets that follow the load.
 
     Example: anytime simulate log.csv --model cells.anytime --slo-ms 10 --workers 2
     """

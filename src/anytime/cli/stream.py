@@ -48,39 +48,43 @@ def stream(
         Path,
         typer.Argument(
             metavar="DATA",
-            help="CSV, Parquet or Arrow file, in the order of its rows; - reads CSV from a pipe.",
+            help="CSV, Parquet or Arrow file, read in row order; - reads CSV from a pipe.",
         ),
     ],
     target: Target,
     save: Annotated[Path, option("FILE", "The .anytime file to write.", "--save", "-o")],
-    every: Annotated[int | None, option("ROWS", "Write it every so many rows, too.", min=1)] = None,
+    every: Annotated[
+        int | None, option("ROWS", "Also write a checkpoint every this many rows.", min=1)
+    ] = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on where the model in --save stopped in DATA, if there is one."),
+        typer.Option("--resume", help="Continue where the model in --save stopped in DATA, if there is one."),
     ] = False,
     begin: Annotated[
         Path | None,
-        option("FILE", "A model of an earlier stream to begin with; all rows of DATA are new to it."),
+        option("FILE", "Start from the model of an earlier stream; all rows of DATA are new to it."),
     ] = None,
     costs: PriceList = None,
     learner: Annotated[
-        LearnerName, option("NAME", f"What is boosted: {', '.join(LearnerName)}.")
+        LearnerName, option("NAME", f"Base learner: {', '.join(LearnerName)}.")
     ] = LearnerName.hoeffding_tree,
-    n_estimators: Annotated[int, option("N", "How many learners.", min=1)] = 100,
+    n_estimators: Annotated[int, option("N", "Number of learners.", min=1)] = 100,
     drift: Annotated[
         DriftName | None,
-        option("NAME", "Watch for changes: adwin or windows. None: rows are taken to be alike."),
+        option(
+            "NAME", "Drift detector: adwin or windows. None: assume that the distribution does not change."
+        ),
     ] = None,
     task: Task = TaskName.auto,
     classes: Annotated[
-        str | None, option("A,B,...", "All labels there will be. None: those of the first rows.")
+        str | None, option("A,B,...", "All class labels. None: those of the first rows.")
     ] = None,
     chunk: Annotated[int, option("ROWS", "Rows in memory at a time.", min=1)] = 1000,
     lenient: Annotated[
         bool,
         typer.Option(
             "--lenient",
-            help="Take cells that cannot be read as missing, and leave out rows without a target.",
+            help="Treat unreadable cells as missing, and skip rows without a target.",
         ),
     ] = False,
     settings: Annotated[
@@ -95,9 +99,9 @@ def stream(
     seed: Seed = 0,
     na_values: NaValues = None,
 ) -> None:
-    """Learn from rows as they come, in constant memory.
+    """Learn from rows as they arrive, in constant memory.
 
-    Every row is predicted before it is learned; the error of these predictions is shown. Ctrl-C leaves a whole checkpoint.
+    Predicts every row before learning from it, and shows the error of these predictions. Ctrl-C leaves a usable checkpoint.
 
     Example: anytime stream trips.csv --target minutes --save trips.anytime --every 10000
     """
