@@ -38,7 +38,7 @@ from anytime.structured.scenes import Scene, SceneFeatures, Scenes
 from anytime.trees.clock import Clock
 from anytime_research.structured import HierarchicalInferenceMachine
 from common import RESULTS, write
-from scene_parsing import PRINTED, UNLABELLED, load, scores, videos
+from scene_parsing import PRINTED, UNLABELLED, load, scores, some_of_videos
 
 KINDS = {
     "all": ("shape", *DESCRIPTORS),
@@ -71,14 +71,6 @@ def judged_images(options: argparse.Namespace) -> tuple[list[Picture], Maps]:
     if options.held_out:
         return some_of_videos(options.held_out, True, 34)
     return load(options.split, options.test_images)
-
-
-def some_of_videos(video: str, inside: bool, n_images: int) -> tuple[list[Picture], Maps]:
-    """Training images of a video, or of all others, evenly over them."""
-    images, maps = load("train", None)
-    among = np.flatnonzero((np.array(videos("train", None)) == video) == inside)
-    chosen = among[np.linspace(0, among.size - 1, n_images).astype(int)]
-    return [images[i] for i in chosen], [maps[i] for i in chosen]
 
 
 def labels_of_atoms(scenes: Scenes, maps: Maps) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

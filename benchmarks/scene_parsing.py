@@ -4,6 +4,7 @@
     python benchmarks/scene_parsing.py time --images 20 --folder /tmp/camvid   # how long stages take: with nothing beside it,
                                                                                # or with --processor
     python benchmarks/scene_parsing.py test --folder /tmp/camvid               # results/scene_parsing.json
+    python benchmarks/scene_parsing.py develop --held-out 0006R0 --stages 6 --set early_balance=0.4   # how settings are chosen
     python benchmarks/scene_parsing.py train --short --stages 225 --images 100 --folder /tmp/short   # for scene_pictures.py
 
 Set ``ANYTIME_DATA`` to the folder that holds ``camvid`` (480 x 360 pixels, 11 classes; the images are JPEG copies of quality 90,
@@ -27,7 +28,7 @@ from PIL import Image
 
 import anytime as at
 from anytime.engine import Run
-from common import write
+from common import RESULTS, write
 
 CLASSES = (
     "sky", "building", "pole", "road", "pavement", "tree", "sign", "fence", "car", "pedestrian", "bicyclist",
@@ -63,6 +64,16 @@ def load(split: str, n_images: int | None) -> tuple[list[NDArray[np.uint8]], lis
     images = [np.asarray(Image.open(file).convert("RGB")) for file in files]
     annotated = [file.parent.with_name(f"{split}annot") / f"{file.stem}.png" for file in files]
     return images, [np.asarray(Image.open(file)) for file in annotated]
+
+
+def some_of_videos(
+    video: str, inside: bool, n_images: int
+) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.uint8]]]:
+    """Training images of a video, or of all others, evenly over them."""
+    images, maps = load("train", None)
+    among = np.flatnonzero((np.array(videos("train", None)) == video) == inside)
+    chosen = among[np.linspace(0, among.size - 1, n_images).astype(int)]
+    return [images[i] for i in chosen], [maps[i] for i in chosen]
 
 
 def stretches(split: str, n_images: int | None, n_frames: int = 20) -> list[str]:
@@ -106,6 +117,7 @@ def train(options: argparse.Namespace) -> None:
     images, maps = load("train", options.images)
     began, used = time.perf_counter(), time.process_time()
     model = at.SceneParser(
+        costs=known_prices() if options.known_prices else None,
         ignore_label=UNLABELLED,
         class_weight=softened(maps, options.balance),
         **(SHORT if options.short else {}),
@@ -173,24 +185,60 @@ def clock(options: argparse.Namespace) -> None:
     record(options)
 
 
+def parsed(
+    model: Any, images: list[NDArray[np.uint8]], maps: list[NDArray[np.uint8]]
+) -> tuple[Any, Any, Any]:
+    """After each stage: (true, predicted) counts of pixels, work on descriptors done and possible, median processor ms."""
+    n_stages = model.plan_.n_stages
+    confusion = np.zeros((n_stages + 1, UNLABELLED, UNLABELLED))
+    worked, spent = np.zeros((n_stages + 1, 2)), np.zeros((len(images), n_stages + 1))
+    for i, (image, labels) in enumerate(zip(images, maps, strict=True)):
+        there, began = labels < UNLABELLED, time.process_time()
+        scenes = model._structures([image])
+        run = Run(model.plan_, scenes)
+        for stage in range(n_stages + 1):
+            run.advance(stage)
+            ended = time.process_time()
+            spent[i, stage:] += 1e3 * (ended - began)
+            said = run.scores().values.argmax(axis=1)[scenes.scenes[0].hierarchy.atom]
+            cells = labels[there].astype(np.intp) * UNLABELLED + said[there]
+            confusion[stage] += np.bincount(cells, minlength=UNLABELLED**2).reshape(UNLABELLED, -1)
+            worked[stage] += work(scenes.scenes[0], model.plan_.costs.costs.prices)
+            began = time.process_time()
+    return confusion, worked, np.median(spent, axis=0)
+
+
+def known_prices() -> dict[str, float]:
+    """Prices of the results, as ``SceneParser`` takes them."""
+    prices = json.loads((RESULTS / "scene_parsing.json").read_text(encoding="utf-8"))["prices_ms"]
+    return {(f"{name[:-2]} code" if name.endswith(" 0") else name): price for name, price in prices.items()}
+
+
+def develop(options: argparse.Namespace) -> None:
+    """Train on images of two training videos and judge by the third; the prices are those of the results, always the same."""
+    images, maps = some_of_videos(options.held_out, False, options.images or 100)
+    model = at.SceneParser(
+        costs=known_prices(),
+        ignore_label=UNLABELLED,
+        class_weight=softened(maps, options.balance),
+        max_stages=options.stages,
+        random_state=options.seed,
+    )
+    model.set_params(**{name: json.loads(value) for name, value in (pair.split("=") for pair in options.set)})
+    model.fit(images, maps)
+    confusion, _, ms = parsed(model, *some_of_videos(options.held_out, True, 34))
+    print("stage  price  processor ms  pixels, %  class recall, %")
+    for stage, cost in enumerate(model.plan_.expected_costs, start=1):
+        judged = scores(confusion[stage])
+        print(f"{stage:5}  {cost:5.0f}  {ms[stage]:12.0f}  {judged['pixel']:9.1f}  {judged['class']:15.1f}")
+
+
 def test(options: argparse.Namespace) -> None:
     """Run the parser over test images, stage by stage."""
     model = at.load(options.folder / "model.anytime")
     images, maps = load("test", options.images)
-    n_stages = model.plan_.n_stages
-    confusion = np.zeros((n_stages + 1, UNLABELLED, UNLABELLED))
-    worked = np.zeros((n_stages + 1, 2))
+    confusion, worked, _ = parsed(model, images, maps)
     costs = model.plan_.costs.costs
-    for image, labels in zip(images, maps, strict=True):
-        scenes = model._structures([image])
-        run = Run(model.plan_, scenes)
-        there = labels < UNLABELLED
-        for stage in range(n_stages + 1):
-            run.advance(stage)
-            said = run.scores().values.argmax(axis=1)[scenes.scenes[0].hierarchy.atom]
-            cells = labels[there].astype(np.intp) * UNLABELLED + said[there]
-            confusion[stage] += np.bincount(cells, minlength=UNLABELLED**2).reshape(UNLABELLED, -1)
-            worked[stage] += work(scenes.scenes[0], costs.prices)
     share = worked[:, 0] / worked[:, 1]
     judged = {
         "test_images": len(images),
@@ -239,8 +287,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("part", choices=["train", "time", "test"])
-    parser.add_argument("--folder", type=Path, required=True, help="where parts leave what others need")
+    parser.add_argument("part", choices=["train", "time", "test", "develop"])
+    parser.add_argument("--folder", type=Path, help="where parts leave what others need; develop needs none")
     parser.add_argument("--images", type=int, default=None)
     parser.add_argument("--stages", type=int, default=40)
     parser.add_argument(
@@ -250,13 +298,28 @@ def main() -> None:
     parser.add_argument(
         "--balance", type=float, default=0.05, help="class weights are frequencies to the power of minus this"
     )
+    parser.add_argument(
+        "--known-prices",
+        action="store_true",
+        help="train: by the prices of the results, where the machine is busy",
+    )
     parser.add_argument("--processor", action="store_true", help="time: of the processor, in one thread")
+    parser.add_argument(
+        "--held-out", metavar="VIDEO", default="0006R0", help="develop: judge by this training video"
+    )
+    parser.add_argument(
+        "--set", nargs="*", default=[], metavar="NAME=VALUE", help="develop: settings of the parser"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="develop: of the parser")
     parser.add_argument("--folds", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--name", default="scene_parsing")
     options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
-    {"train": train, "time": clock, "test": test}[options.part](options)
+    if options.part != "develop":
+        if options.folder is None:
+            parser.error(f"{options.part} needs --folder")
+        options.folder.mkdir(parents=True, exist_ok=True)
+    {"train": train, "time": clock, "test": test, "develop": develop}[options.part](options)
 
 
 if __name__ == "__main__":

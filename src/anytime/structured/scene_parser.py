@@ -111,6 +111,10 @@ class SceneParser(StructuredModel):
         seen a picture (stacking). 0: none.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
+    early_balance : float, default=0.0
+        How much more rare classes count in early stages: in stage t the weight of a class is multiplied by its frequency to the
+        power of ``-early_balance / t``. The few trees of early stages hardly move scores from the frequencies of the classes,
+        so that without it rare classes are found late. 0: weights are the same in all stages.
     time_budget : float, default=None
         Seconds that ``fit`` may take. None: no limit. Where they are few, stages are learned from some of the pictures, drawn at
         random, and with the first of ``descriptors`` only; a warning says so.
@@ -160,6 +164,7 @@ class SceneParser(StructuredModel):
         "max_samples": [Interval(Integral, 1, None, closed="left")],
         "holdout": [Interval(Real, 0, 1, closed="neither"), None],
         "folds": [Options(Integral, {0}), Interval(Integral, 2, None, closed="left")],
+        "early_balance": [Interval(Real, 0, 1, closed="left")],
     }  # fmt: skip
 
     def __init__(
@@ -188,6 +193,7 @@ class SceneParser(StructuredModel):
         holdout: float | None = None,
         folds: int = 0,
         class_weight: Any = None,
+        early_balance: float = 0.0,
         time_budget: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -254,6 +260,7 @@ class SceneParser(StructuredModel):
                 least_cost=1e-3 * max(costs.total, 1e-6),
                 folds=self.folds,
                 holdout=self.holdout,
+                early_balance=self.early_balance,
                 tried_candidates=self.tried_candidates,
                 judged_elements=self.max_samples,
             ),
