@@ -1,6 +1,7 @@
 """Models of other libraries through ``make_anytime`` and the two estimators: same full answer, better order."""
 
 import pickle
+import warnings
 from dataclasses import replace
 
 import lightgbm as lgb
@@ -565,3 +566,18 @@ def test_class_weights_count_in_training_and_in_the_order_of_stages():
     by_row.fit(X, y, sample_weight=np.array([told[label] for label in y]))
     named = at.AnytimeClassifier(fast, class_weight=told, random_state=0).fit(X, y)
     assert_array_equal(named.predict_proba(X), by_row.predict_proba(X))
+
+
+def test_a_forest_whose_first_answer_needs_nearly_everything_says_what_to_do():
+    X, y, costs = at.datasets.load("wine")
+    wide = RandomForestClassifier(5, random_state=0).fit(X, y)
+    with pytest.warns(
+        UserWarning, match=r"first answer may cost .* reads? \d+ of \d+ groups.*SpeedBoostClassifier"
+    ):
+        at.make_anytime(wide, costs=costs)
+    groups = [list(columns) for columns in costs.groups.values()]
+    narrow = HistGradientBoostingClassifier(max_iter=5, interaction_cst=groups, random_state=0).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        at.make_anytime(narrow, costs=costs, X_val=X, y_val=y)
+        at.make_anytime(wide)  # without prices nobody minds

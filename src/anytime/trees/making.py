@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -28,6 +29,8 @@ from anytime.trees.judging import judged
 from anytime.trees.ladder import as_replacing_stage
 from anytime.trees.names import check_names, column_names
 from anytime.trees.rows import checked_weights
+
+_DEAR = 0.5  # share of the price of everything that a first answer may cost without a word
 
 
 def make_anytime(
@@ -130,9 +133,27 @@ def make_anytime(
     if len(rungs) == 1 and columns is None:
         check_columns(made, first)
         made._adopt(first, made._bound_costs(), held)
+        if costs is not None:
+            _warn_of_a_dear_first_answer(made)
     else:
         _adopt_ladder(made, rungs, held)
     return made
+
+
+def _warn_of_a_dear_first_answer(made: ImportedModel) -> None:
+    """Say so where there is next to nothing between no answer and the last, and what to do about it."""
+    spent = made.stage_costs_
+    if spent.size < 2 or spent[0] <= _DEAR * spent[-1]:
+        return
+    bought = made.plan_.purchases.groups
+    kind = "Classifier" if isinstance(made, AnytimeClassifier) else "Regressor"
+    warnings.warn(
+        f"the first answer may cost {spent[0]:.4g} of {spent[-1]:.4g}, because its trees read {bought[1]} of {bought[-1]} groups "
+        "of columns: small budgets buy nothing. Train trees that keep to one group each (interaction_cst=groups, or "
+        "interaction_constraints), put a cheap model in front of this one, make_anytime([cheap, model]), or train "
+        f"at.SpeedBoost{kind}(costs=costs)",
+        stacklevel=3,
+    )
 
 
 Rung = tuple[Imported, Sequence[str | int] | None]
