@@ -46,10 +46,9 @@ _BAGGED = 0.8  # of the rows, for each round
 MORE_ROUNDS = 1.4
 _TOLERANCE, _WORTH = 0.002, 0.005  # shares of the held-out loss that further rounds, and stages, have to gain
 _GAP = 1.04  # stages whose costs are closer than this factor are as good as one
-_STRETCH, _HARM = (
-    1.3,
-    0.05,
-)  # factor of cost after which a stage need not gain, only not be worse by more than this share
+# Factor of cost after which a stage need not gain by quick models, which see less than full ones in large sets: only not be
+# worse by more than this share
+_STRETCH, _HARM = 1.3, 0.15
 _LAST_SHARE, _SEARCH_SHARE = 0.4, 0.6  # of a time budget, when these end
 _LATE_TRIALS = (
     3  # sets that are tried although time is up, until one has a model: there has to be a cheap answer

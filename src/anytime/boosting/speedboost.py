@@ -21,7 +21,7 @@ from anytime.trees.growing import TreeGrower
 
 # Shares of the least held-out loss so far: a stage that is further above it is left out. Quick models see less than full ones in
 # large sets, so the second holds where full models do not agree with them
-_HARMFUL, _HARMFUL_BY_QUICK = 0.02, 0.1
+_HARMFUL, _HARMFUL_BY_QUICK = 0.02, 0.3
 
 
 class _SpeedBoost(BoostedModel):
