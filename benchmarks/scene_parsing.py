@@ -108,6 +108,11 @@ def scores(confusion: NDArray[np.float64]) -> dict[str, Any]:
     }
 
 
+def settings(options: argparse.Namespace) -> dict[str, Any]:
+    """What ``--set`` names, values read as JSON."""
+    return {name: json.loads(value) for name, value in (pair.split("=", 1) for pair in options.set)}
+
+
 def train(options: argparse.Namespace) -> None:
     """Fit a parser and save it, with what its training took."""
     path = options.folder / "model.anytime"
@@ -127,7 +132,8 @@ def train(options: argparse.Namespace) -> None:
         random_state=0,
         n_jobs=options.threads,
         verbose=1,
-    ).fit(images, maps, groups=stretches("train", options.images))
+    )
+    model.set_params(**settings(options)).fit(images, maps, groups=stretches("train", options.images))
     training = {
         "train_images": len(images),
         "train_seconds": round(time.perf_counter() - began, 1),
@@ -224,8 +230,7 @@ def develop(options: argparse.Namespace) -> None:
         max_stages=options.stages,
         random_state=options.seed,
     )
-    model.set_params(**{name: json.loads(value) for name, value in (pair.split("=") for pair in options.set)})
-    model.fit(images, maps)
+    model.set_params(**settings(options)).fit(images, maps)
     confusion, _, ms = parsed(model, *some_of_videos(options.held_out, True, 34))
     print("stage  price  processor ms  pixels, %  class recall, %")
     for stage, cost in enumerate(model.plan_.expected_costs, start=1):
@@ -308,7 +313,7 @@ def main() -> None:
         "--held-out", metavar="VIDEO", default="0006R0", help="develop: judge by this training video"
     )
     parser.add_argument(
-        "--set", nargs="*", default=[], metavar="NAME=VALUE", help="develop: settings of the parser"
+        "--set", nargs="*", default=[], metavar="NAME=VALUE", help="train, develop: settings of the parser"
     )
     parser.add_argument("--seed", type=int, default=0, help="develop: of the parser")
     parser.add_argument("--folds", type=int, default=0)
