@@ -31,7 +31,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo build test test-all quick native-test lint bench docs clean
+.PHONY: help demo build test test-all quick native-test lint bench docs wheel compat clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,17 @@ bench: $(VENV)/.dev ## measurements that need neither data nor torch, written to
 docs: $(VENV)/.dev ## the documentation, in docs/_build/index.html
 	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
 	@echo "docs/_build/index.html is ready"
+
+wheel: $(VENV)/.tools ## the sdist and, from it, the wheel, in dist/; then tried in an empty environment, without a compiler
+	@rm -rf dist
+	@$(BIN)/python -m pip install -q build
+	$(BIN)/python -m build
+	$(call try_wheel,wheel,dist/*.whl)
+
+compat: wheel ## the wheel with the oldest, then the newest versions of what pyproject.toml asks for
+	@$(BIN)/python .ci/oldest.py > build/oldest.txt
+	$(call try_wheel,oldest,-c build/oldest.txt "$$(ls dist/*.whl)[serve]")
+	$(call try_wheel,newest,--upgrade "$$(ls dist/*.whl)[serve]")
 
 clean: ## remove what was built and cached; .venv stays
 	rm -rf build dist demo docs/_build docs/api/generated
@@ -122,4 +133,13 @@ define run_native_tests
   -DANYTIME_TESTS=ON -DANYTIME_SANITIZE=$(2) --log-level=WARNING
 @$(BIN)/cmake --build build/native-$(1) -- --quiet
 @$(BIN)/ctest --test-dir build/native-$(1) --output-on-failure --no-tests=error
+endef
+
+# $(1): name of a new environment, $(2): what pip installs there. Its programs are all that PATH has: there is no compiler.
+define try_wheel
+@echo "trying the wheel: $(1)"
+@rm -rf build/try-$(1)
+@$(BIN)/python -m venv build/try-$(1)
+@build/try-$(1)/bin/python -m pip install -q pytest hypothesis $(2)
+@env PATH="$(CURDIR)/build/try-$(1)/bin" build/try-$(1)/bin/python .ci/smoke.py
 endef

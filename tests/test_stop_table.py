@@ -17,11 +17,11 @@ import anytime as at
 from anytime.blocks import LinearBlock
 from anytime.export import ExportError
 from anytime.losses import LINKS
-from anytime.stopping import exits_taken, stop_table
 from anytime.plan import Plan
 from anytime.rules import MarginRule, StopTable
 from anytime.serve.pace import StagePace, checkpoints_of
 from anytime.serve.policy import Adaptive
+from anytime.stopping import exits_taken, stop_table
 from anytime.testing.strategies import plans
 from tests.runtime.bench import ROWS, model_of
 from tests.serve.virtual import VirtualEngine, replay

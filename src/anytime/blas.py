@@ -16,6 +16,15 @@ def blas_threads(most: int | None) -> AbstractContextManager[Any]:
     return limited
 
 
+def blas_libraries() -> dict[str, int]:
+    """Threads of each library of linear algebra, by its name and version."""
+    return {
+        f"{library['internal_api']} {library['version']}": int(library["num_threads"])
+        for library in _libraries().info()
+        if library["user_api"] == "blas"
+    }
+
+
 @functools.cache
 def _libraries() -> ThreadpoolController:
     """Found once, which takes 6 ms: safe as long as all products are those of numpy and scipy, which are loaded by now."""

@@ -434,6 +434,23 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------------ tables in, tables out
 
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """What notebooks show: scikit-learn's diagram, and below it the card of a fitted model."""
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._card()
+        return bundle
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        diagram = super()._repr_html_  # an AttributeError where scikit-learn is set to show text
+        return lambda: diagram() + self._card()
+
+    def _card(self) -> str:
+        from anytime.summary import card
+
+        return card(self) if hasattr(self, "plan_") else ""
+
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose what ``predict``, ``predict_proba`` and ``decision_function`` give.
 

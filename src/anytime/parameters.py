@@ -16,7 +16,8 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+
+from anytime._compat import Interval, StrOptions
 
 Model = TypeVar("Model")
 

@@ -1,7 +1,11 @@
 // When to give up: a deadline on the clock Python calls time.monotonic(), and a flag another thread may set.
 #pragma once
 
+#ifdef _WIN32
+#include <windows.h>
+#else
 #include <time.h>
+#endif
 
 #include <atomic>
 #include <cmath>
@@ -21,9 +25,25 @@ class StopFlag {
   std::atomic<bool> set_{false};
 };
 
+#ifdef _WIN32
+// Before 3.13 Python counts ticks of some 16 ms on Windows; the module says so when it is loaded.
+inline bool python_counts_ticks = false;
+#endif
+
 // Must be the clock of Python's time.monotonic(), or an absolute deadline means nothing here.
 inline int64_t monotonic_ns() noexcept {
-#ifdef __APPLE__
+#if defined(_WIN32)
+  if (python_counts_ticks) return static_cast<int64_t>(GetTickCount64()) * 1'000'000;
+  static const int64_t per_second = [] {
+    LARGE_INTEGER frequency;
+    QueryPerformanceFrequency(&frequency);
+    return static_cast<int64_t>(frequency.QuadPart);
+  }();
+  LARGE_INTEGER count;
+  QueryPerformanceCounter(&count);
+  const auto now = static_cast<int64_t>(count.QuadPart);
+  return now / per_second * 1'000'000'000 + now % per_second * 1'000'000'000 / per_second;
+#elif defined(__APPLE__)
   return static_cast<int64_t>(clock_gettime_nsec_np(CLOCK_UPTIME_RAW));
 #else
   timespec now;

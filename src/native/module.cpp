@@ -493,6 +493,9 @@ NB_MODULE(_native, m) {
   // A model that a server or a test still holds when the interpreter ends is no leak, and nothing to tell a
   // user.
   nb::set_leak_warnings(false);
+#ifdef _WIN32
+  anytime::python_counts_ticks = Py_Version < 0x030D0000;
+#endif
   m.doc() = "Native core of anytime: interruptible tree ensembles, and the ledger of what a row has paid.";
   anytime::bind_stop_flag(m);
   anytime::bind_cost_table(m);

@@ -22,19 +22,19 @@ using PictureArray = std::unique_ptr<T[], FreeMemory>;
 
 template <class T>
 PictureArray<T> unfilled(size_t n) {
-  constexpr size_t kPage = size_t{1} << 21;
   size_t bytes = n * sizeof(T);
-  if (bytes < 2 * kPage) {
-    void* const memory = std::malloc(bytes);
-    if (memory == nullptr && bytes > 0) throw std::bad_alloc();
+#ifdef __linux__
+  constexpr size_t kPage = size_t{1} << 21;
+  if (bytes >= 2 * kPage) {
+    bytes = (bytes + kPage - 1) / kPage * kPage;
+    void* const memory = std::aligned_alloc(kPage, bytes);
+    if (memory == nullptr) throw std::bad_alloc();
+    madvise(memory, bytes, MADV_HUGEPAGE);  // a hint: nothing is lost where it is not taken
     return PictureArray<T>(static_cast<T*>(memory));
   }
-  bytes = (bytes + kPage - 1) / kPage * kPage;
-  void* const memory = std::aligned_alloc(kPage, bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-#ifdef __linux__
-  madvise(memory, bytes, MADV_HUGEPAGE);  // a hint: nothing is lost where it is not taken
 #endif
+  void* const memory = std::malloc(bytes);
+  if (memory == nullptr && bytes > 0) throw std::bad_alloc();
   return PictureArray<T>(static_cast<T*>(memory));
 }
 

@@ -13,9 +13,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
 from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter
 
+from anytime._compat import Interval, StrOptions
 from anytime.acquisition.additive import AdditiveClassifier, LinearTerms, as_additive
 from anytime.acquisition.margin_block import ACQUISITIONS, DISTANCES, NEIGHBOURHOODS, MarginBlock, scaling
 from anytime.boosting import GradientBoostingClassifier

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils._param_validation import Interval
 
+from anytime._compat import Interval
 from anytime.adaptive.adaptive_classifier import AdaptiveClassifier
 from anytime.adaptive.adaptive_training import GateTask
 from anytime.adaptive.choosing import HeldOutRows, best_point

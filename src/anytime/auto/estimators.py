@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
+from anytime._compat import StrOptions
 from anytime.auto.blend_block import BlendBlock, LogProbabilityBlock
 from anytime.auto.dense_block import DenseBlock
 from anytime.auto.improving import Improvement

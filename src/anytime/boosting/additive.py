@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from anytime._compat import Interval, StrOptions
 from anytime.boosting.adaboost import EdgeSteps
 from anytime.boosting.adding import Adding, competing_trees
 from anytime.boosting.boosted import BoostedModel, BoostedRanker, Training

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
+from anytime._compat import Interval
 from anytime.boosting.boosted import BoostedModel, Training
 from anytime.boosting.candidates import FittedCandidates
 from anytime.boosting.learners import TreeLearner

@@ -12,6 +12,7 @@ from anytime.cli import (
     convert,
     curve,
     demo,
+    doctor,
     export,
     fit,
     grow,
@@ -27,7 +28,6 @@ from anytime.cli.errors import Commands
 app = typer.Typer(
     cls=Commands,
     rich_markup_mode=None,  # plain help is quicker and reads better in 80 columns
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -68,3 +68,4 @@ app.command()(convert.convert)
 app.command()(export.export)
 app.command()(serve.serve)
 app.command()(simulate.simulate)
+app.command()(doctor.doctor)

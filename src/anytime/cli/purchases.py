@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anytime.cli.io import listing
@@ -14,43 +13,9 @@ if TYPE_CHECKING:
 
     from anytime.curves import AnytimeCurve
     from anytime.plan import Plan
+    from anytime.summary import PlanPurchase
 
 _MOST_ROWS = 14
-
-
-@dataclass(frozen=True)
-class PlanPurchase:
-    """Groups that are bought together, and the stages that live on them until the next purchase."""
-
-    groups: tuple[str, ...]
-    price: float
-    first: int
-    last: int
-    model_cost: float  # after the last of its stages
-
-
-def purchases(plan: Plan) -> list[PlanPurchase]:
-    """What a plan buys, step by step; the first entry is what can be had for nothing."""
-    costs = plan.costs.costs
-    found: list[tuple[list[str], int]] = [([], 0)]
-    bought: set[str] = set()
-    for stage in plan:
-        new = [name for name in costs.closure(stage.groups) if name not in bought]
-        bought.update(new)
-        if new:
-            found.append((new, stage.number))
-    ends = [first - 1 for _, first in found[1:]] + [plan.n_stages]
-    spent = [0.0, *plan.stage_costs.tolist()]
-    return [
-        PlanPurchase(
-            groups=tuple(groups),
-            price=costs.amount(sum(costs.ticks(costs.prices[name]) for name in groups)),
-            first=first,
-            last=last,
-            model_cost=spent[last],
-        )
-        for (groups, first), last in zip(found, ends, strict=True)
-    ]
 
 
 def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = "") -> None:
@@ -58,6 +23,8 @@ def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = 
 
     Quality is read from a curve, measured on ``rows``, or without one from what the plan itself keeps of held-out data.
     """
+    from anytime.summary import purchases
+
     plan, unit = model.plan_, model.costs_.unit
     title = counted(plan.n_stages, "stage")
     if model.meter == "realised" and _rows_pay_differently(plan):

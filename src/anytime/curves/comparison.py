@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import _num_samples
 
+from anytime._compat import n_rows_of
 from anytime.curves.anytime_curve import AnytimeCurve, Meter
 from anytime.curves.display import PALETTE, AnytimeCurveDisplay, cost_label, metric_label
 from anytime.curves.evaluate import curve as evaluate
@@ -92,7 +92,7 @@ def compare(
             )
         except (TypeError, ValueError) as error:
             raise type(error)(f"model {name!r}: {error}") from error
-    return Comparison(curves, budgets=budgets, n_rows=_num_samples(X))
+    return Comparison(curves, budgets=budgets, n_rows=n_rows_of(X))
 
 
 @dataclass(frozen=True, eq=False)

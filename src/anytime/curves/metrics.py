@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer, get_scorer_names
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
+from anytime._compat import n_rows_of, rows_of, scored_function
 from anytime.curves.areas import Array
 from anytime.curves.elements import Elements, chunk_score
 from anytime.curves.frozen import FrozenAnswer
@@ -50,7 +50,7 @@ class EvaluationData:
         cls, X: Any, y: Any, sample_weight: ArrayLike | None, qid: ArrayLike | None
     ) -> EvaluationData:
         """Raise ``ValueError`` unless everything has as many rows as ``X``, and at least one."""
-        n = _num_samples(X)
+        n = n_rows_of(X)
         if n == 0:
             raise ValueError("X has no rows; a curve needs at least one")
         target = column_or_1d(y, warn=True)
@@ -79,7 +79,7 @@ class EvaluationData:
     def take(self, rows: NDArray[np.intp]) -> EvaluationData:
         """Some of the rows, or rows repeated."""
         return EvaluationData(
-            _safe_indexing(self.X, rows),
+            rows_of(self.X, rows),
             self.y[rows],
             None if self.weight is None else self.weight[rows],
             None if self.qid is None else self.qid[rows],
@@ -341,11 +341,9 @@ def _scored(scorer: Any) -> Callable[[FrozenAnswer, EvaluationData], float]:
 
 def _from_callable(function: Any, greater_is_better: bool | None) -> Metric:
     """A scorer ``f(estimator, X, y)``, or a metric ``f(y, prediction)``: told apart by what they must be given."""
-    name = str(
-        getattr(function, "__name__", None)
-        or getattr(getattr(function, "_score_func", None), "__name__", "score")
-    )
-    if hasattr(function, "_score_func") or _required_arguments(function) >= 3:
+    inside = scored_function(function)
+    name = str(getattr(function, "__name__", None) or getattr(inside, "__name__", "score"))
+    if inside is not None or _required_arguments(function) >= 3:
         return Metric(name, _scored(function), greater_is_better is not False)
     if greater_is_better is None:  # the naming rule of scikit-learn
         greater_is_better = not name.endswith(("_error", "_loss", "_deviance"))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import StrOptions
-
+from anytime._compat import StrOptions
 from anytime.forests.kinds import Classes, Numbers, SingleTree
 from anytime.parameters import declared, without
 

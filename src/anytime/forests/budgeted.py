@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length
 
+from anytime._compat import Interval, StrOptions
 from anytime.calibrated import holding_out
 from anytime.costs import UNLIMITED, BoundCosts
 from anytime.engine import Run

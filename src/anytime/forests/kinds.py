@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import column_or_1d
 
+from anytime._compat import Interval, StrOptions
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.forests.budgeted import BudgetModel, GrowingTask
 from anytime.forests.choosing import Attempt

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from anytime._compat import n_training_rows
 from anytime.forests.growing import ClassTree
 from anytime.forests.pruning.problem import PruningProblem, leaves_of, parents
 from anytime.forests.within_budget import Vote, voting
@@ -292,7 +293,7 @@ def grown_from(model: Any) -> list[NDArray[np.bool_]] | None:
     if not getattr(model, "bootstrap", False) or not hasattr(model, "estimators_samples_"):
         return None
     drawn = model.estimators_samples_
-    return [np.isin(np.arange(model._n_samples), rows) for rows in drawn]
+    return [np.isin(np.arange(n_training_rows(model)), rows) for rows in drawn]
 
 
 def _drawn(trees: Sequence[ClassTree]) -> list[NDArray[np.bool_]] | None:

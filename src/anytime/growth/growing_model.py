@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils._param_validation import StrOptions
 
+from anytime._compat import StrOptions
 from anytime.costs import FeatureCosts
 from anytime.growth.architecture import Architecture
 from anytime.growth.galleries import ColumnPrices, Gallery, increments, nested, spread_out

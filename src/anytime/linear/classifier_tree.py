@@ -16,9 +16,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import _check_sample_weight
 
+from anytime._compat import Interval, checked_weights
 from anytime._native import row_products
 from anytime.blocks import Block, Memory, State
 from anytime.calibrated import holding_out
@@ -210,7 +209,7 @@ class ClassifierTree(ClassifierFace, AnytimeModel):
             )
         X, y = validated(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan")
         y = class_labels(y)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = checked_weights(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         weight = np.asarray(weighed_by_class(weight, self.class_weight, y))
         X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         classes, labels = numbered_classes(y)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
-from sklearn.utils._param_validation import Interval
 
+from anytime._compat import Interval
 from anytime.costs import BoundCosts
 from anytime.greedy import GroupPrices
 from anytime.linear.classifier_tree import (

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_consistent_length
+from sklearn.utils.validation import check_consistent_length
 
+from anytime._compat import Interval, Options, StrOptions, checked_weights
 from anytime.calibrated import holding_out
 from anytime.estimator import AnytimeModel
 from anytime.greedy.certificate import Certificate
@@ -485,6 +485,6 @@ def _weighing(
     if (
         weight.shape != (len(X),) or weight.any()
     ):  # scikit-learn refuses zeros alone; a chunk may have no more
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = checked_weights(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     some = weight > 0
     return (X, y, weight) if some.all() else (X[some], np.asarray(y)[some], weight[some])

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils import check_random_state, get_tags
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from anytime._compat import StrOptions
 from anytime.costs import BoundCosts
 from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
 from anytime.losses import LINKS

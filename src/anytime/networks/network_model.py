@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from anytime._compat import StrOptions
 from anytime.costs import FeatureCosts
 from anytime.estimator import AnytimeModel
 from anytime.losses import LINKS

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import HasMethods, StrOptions
 
+from anytime._compat import HasMethods, StrOptions
 from anytime.calibrated import holding_out
 from anytime.costs import BoundCosts, FeatureCosts
 from anytime.engine import Run

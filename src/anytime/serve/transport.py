@@ -9,8 +9,7 @@ import asyncio
 import time
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
+from anytime._compat import HttpToolsProtocol
 from anytime.serve.calls import READ
 
 _IN_CHUNKS = b"transfer-encoding: chunked\r\n\r\n"  # how uvicorn ends the head of a stream

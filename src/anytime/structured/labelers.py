@@ -11,8 +11,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from anytime._compat import Interval, StrOptions
 from anytime.costs import FeatureCosts
 from anytime.parameters import shared, store
 from anytime.plan import Plan

@@ -11,9 +11,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, Options
 from sklearn.utils.validation import check_is_fitted
 
+from anytime._compat import Interval, Options
 from anytime.answer import Answer
 from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import Stop

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags, check_random_state, get_tags
-from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_consistent_length, column_or_1d, has_fit_parameter
 
+from anytime._compat import HasMethods
 from anytime.calibrated import holding_out
 from anytime.costs import BoundCosts
 from anytime.estimator import ClassifierFace, RegressorFace

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn.utils.validation import _get_feature_names
-
+from anytime._compat import feature_names_of
 from anytime.trees.importers import Imported
 
 
 def column_names(X: Any) -> list[str] | None:
     """Names of a table's columns as scikit-learn counts them: only if all are strings."""
-    names = _get_feature_names(X)
+    names = feature_names_of(X)
     return None if names is None else [str(name) for name in names]
 
 

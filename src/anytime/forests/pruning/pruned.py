@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length
 
+from anytime._compat import HasMethods, Interval, StrOptions
 from anytime.calibrated import holding_out
 from anytime.costs import BoundCosts
 from anytime.forests.nodes import (

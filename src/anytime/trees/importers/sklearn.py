@@ -4,8 +4,7 @@ Single trees and forests average their trees, so they become ``combine="mean"`` 
 the first tree is the mean of the roots (class prior, target mean). Boosted models add, one round per stage, from the score
 of their initial estimator.
 
-Fitted state is read where scikit-learn offers no public way: ``_predictors``, ``_baseline_prediction`` and
-``_preprocessor`` of the histogram models, ``_raw_predict_init`` and ``_loss`` of the classic ones (scikit-learn 1.6 to 1.9).
+Fitted state that scikit-learn offers no public way to is read by ``anytime._compat``.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
+from anytime._compat import hist_baseline, hist_preprocessor, hist_rounds, initial_scores
 from anytime.trees.arrays import MISSING_NAN
 from anytime.trees.importers.columns import Columns, Finite
 from anytime.trees.importers.imported import Imported
@@ -101,7 +101,9 @@ def import_hist_gradient_boosting(model: Any, source: str) -> Imported:
     With categorical features the model encodes and moves columns before its trees see them: categories first.
     Both steps are undone here: the trees test the original columns, and ``categories`` lists the original values.
     """
-    rounds = _fitted(model, "_predictors")
+    rounds = hist_rounds(model)
+    if rounds is None:
+        raise _not_fitted(model)
     is_classifier = hasattr(model, "classes_")
     column_of, categories = _original_columns(model)
     trees = [_binned_tree(tree, column_of, categories) for members in rounds for tree in members]
@@ -122,7 +124,7 @@ def import_hist_gradient_boosting(model: Any, source: str) -> Imported:
             n_outputs=n_outputs,
             n_features=model.n_features_in_,
         ),
-        base=np.asarray(model._baseline_prediction, dtype=np.float64).reshape(n_outputs),
+        base=np.asarray(hist_baseline(model), dtype=np.float64).reshape(n_outputs),
         combine="sum",
         link=link,
         classes=np.asarray(model.classes_) if is_classifier else None,
@@ -135,8 +137,12 @@ def import_hist_gradient_boosting(model: Any, source: str) -> Imported:
 def _fitted(model: Any, attribute: str) -> Any:
     """Give the attribute that `fit` sets."""
     if not hasattr(model, attribute):
-        raise ValueError(f"this {type(model).__name__} is not fitted: call fit before importing it")
+        raise _not_fitted(model)
     return getattr(model, attribute)
+
+
+def _not_fitted(model: Any) -> ValueError:
+    return ValueError(f"this {type(model).__name__} is not fitted: call fit before importing it")
 
 
 def _names(model: Any) -> list[str] | None:
@@ -181,12 +187,12 @@ def _initial_score(model: Any, source: str) -> NDArray[np.float64]:
             "Train with init=None or init='zero', or boost on the residual and add the two predictions yourself"
         )
     any_row = np.zeros((1, model.n_features_in_), dtype=np.float32)
-    return np.asarray(model._raw_predict_init(any_row)[0], dtype=np.float64)
+    return np.asarray(initial_scores(model, any_row)[0], dtype=np.float64)
 
 
 def _original_columns(model: Any) -> tuple[NDArray[np.int64], dict[int, list[Any]]]:
     """(d,) original column of each column the trees know, and the category values by original column."""
-    preprocessor = getattr(model, "_preprocessor", None)
+    preprocessor = hist_preprocessor(model)
     if preprocessor is None:
         return np.arange(model.n_features_in_), {}
     categorical = np.flatnonzero(model.is_categorical_)
