@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import train_test_split
-from sklearn.utils import _safe_indexing, check_random_state
-from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from anytime._compat import n_rows_of, rows_of
 from anytime.calibration import LEVELS, Calibration, fitted_power, ranked_quantiles, stopping_thresholds
 from anytime.costs import UNLIMITED
 from anytime.engine import Run
@@ -401,13 +402,13 @@ def holding_out(fit: Fit) -> Fit:
             return fit(self, X, y, *more, **by_name)
         given = named.bind(self, X, y, *more, **by_name).arguments
         kept, held = _divided(
-            y, _num_samples(X), hasattr(self, "predict_proba"), getattr(self, "random_state", 0)
+            y, n_rows_of(X), hasattr(self, "predict_proba"), getattr(self, "random_state", 0)
         )
         for name in ("X", "y", "sample_weight"):
             if given.get(name) is not None:
-                given[name] = _safe_indexing(given[name], kept)
+                given[name] = rows_of(given[name], kept)
         fit(**given)
-        return self.calibrate(_safe_indexing(X, held), _safe_indexing(y, held))
+        return self.calibrate(rows_of(X, held), rows_of(y, held))
 
     return fitted  # type: ignore[return-value]
 
