@@ -634,6 +634,8 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
     def _probabilities(
         self, X: Any, budget: Budget, deadline: float | None, mean_budget: float | None = None
     ) -> Array:
+        if not hasattr(self, "plan_"):
+            check_is_fitted(self, "plan_")
         if self.plan_.calibration is None:
             return LINKS[self._scores_link].transform(self._scores(X, budget, deadline, mean_budget))
         return self._read_off(X, budget, deadline, mean_budget, probabilities_of)
