@@ -35,6 +35,7 @@ ESTIMATORS = [
     at.AdditiveSpeedBoostClassifier(learning_rate=1.0, **ADDED),
     at.AdditiveSpeedBoostRanker(**ADDED),
     at.AdditiveSpeedBoostRegressor(method="omp", **ADDED),
+    at.AlgorithmSelector(cost_penalty=0.0, n_estimators=15, max_sets=6, **SEEDED),
     at.AnytimeClassifier(HistGradientBoostingClassifier(max_iter=10), **SEEDED),
     at.AnytimeRegressor(HistGradientBoostingRegressor(max_iter=10), **SEEDED),
     at.AutoClassifier(kinds=["linear"], max_stages=2, **SEEDED),
@@ -45,6 +46,7 @@ ESTIMATORS = [
     at.BudgetTreeRegressor(min_samples_leaf=1, **SEEDED),
     at.CascadeClassifier(max_stages=6, n_estimators=10, **SEEDED),
     at.CostSensitiveTreeClassifier(max_stages=2, max_iter=2),
+    at.ExpectedCostClassifier(n_estimators=15, max_sets=6, **SEEDED),
     at.ExponentialEnsemble([at.GradientBoostingClassifier(**BOOSTED), GaussianNB()], **SEEDED),
     at.ExponentialEnsemble(
         [at.GroupPursuitRegressor(**SEEDED), at.GradientBoostingRegressor(**BOOSTED)], **SEEDED

@@ -36,7 +36,13 @@ if TYPE_CHECKING:
         trees,
     )
     from anytime._native import StopFlag
-    from anytime.acquisition import AcquisitionClassifier, AcquisitionRegressor, MarginAcquisitionClassifier
+    from anytime.acquisition import (
+        AcquisitionClassifier,
+        AcquisitionRegressor,
+        AlgorithmSelector,
+        ExpectedCostClassifier,
+        MarginAcquisitionClassifier,
+    )
     from anytime.adaptive import AdaptiveClassifier, LadderClassifier
     from anytime.answer import Answer
     from anytime.auto import AutoClassifier, AutoRegressor
@@ -79,6 +85,7 @@ if TYPE_CHECKING:
     from anytime.runtime import BatchSession, Session, Trace, replay
     from anytime.scoring import budget_scorer
     from anytime.sensing import SensorNetworkClassifier, SensorNetworkRegressor
+    from anytime.services import ServiceCascade, cascade
     from anytime.streaming import StreamingBoostClassifier, StreamingBoostRegressor
     from anytime.structured import GraphLabeler, SceneParser, SequenceLabeler
     from anytime.trees import AnytimeClassifier, AnytimeRegressor, make_anytime
@@ -90,6 +97,7 @@ __all__ = [
     "AdditiveSpeedBoostClassifier",
     "AdditiveSpeedBoostRanker",
     "AdditiveSpeedBoostRegressor",
+    "AlgorithmSelector",
     "Answer",
     "AnytimeClassifier",
     "AnytimeCurve",
@@ -109,6 +117,7 @@ __all__ = [
     "CascadeClassifier",
     "Comparison",
     "CostSensitiveTreeClassifier",
+    "ExpectedCostClassifier",
     "ExponentialEnsemble",
     "ExportError",
     "ExtractionError",
@@ -132,6 +141,7 @@ __all__ = [
     "SensorNetworkClassifier",
     "SensorNetworkRegressor",
     "SequenceLabeler",
+    "ServiceCascade",
     "Session",
     "SpeedBoostClassifier",
     "SpeedBoostRanker",
@@ -147,6 +157,7 @@ __all__ = [
     "auto",
     "boosting",
     "budget_scorer",
+    "cascade",
     "compare",
     "curve",
     "curves",
@@ -174,7 +185,13 @@ __all__ = [
 
 _HOMES = {
     "_native": ["StopFlag"],
-    "acquisition": ["AcquisitionClassifier", "AcquisitionRegressor", "MarginAcquisitionClassifier"],
+    "acquisition": [
+        "AcquisitionClassifier",
+        "AcquisitionRegressor",
+        "AlgorithmSelector",
+        "ExpectedCostClassifier",
+        "MarginAcquisitionClassifier",
+    ],
     "adaptive": ["AdaptiveClassifier", "LadderClassifier"],
     "answer": ["Answer"],
     "auto": ["AutoClassifier", "AutoRegressor"],
@@ -217,6 +234,7 @@ _HOMES = {
     "runtime": ["BatchSession", "Session", "Trace", "replay"],
     "scoring": ["budget_scorer"],
     "sensing": ["SensorNetworkClassifier", "SensorNetworkRegressor"],
+    "services": ["ServiceCascade", "cascade"],
     "streaming": ["StreamingBoostClassifier", "StreamingBoostRegressor"],
     "structured": ["GraphLabeler", "SceneParser", "SequenceLabeler"],
     "trees": ["AnytimeClassifier", "AnytimeRegressor", "make_anytime"],

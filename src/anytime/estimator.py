@@ -32,7 +32,7 @@ from anytime.calibrated import Intervals, LabelSets
 from anytime.costs import UNLIMITED, BoundCosts, FeatureCosts
 from anytime.engine import Run, Stop
 from anytime.forest_run import ForestRun, answered_stages, probabilities_of, start
-from anytime.losses import LINKS
+from anytime.losses import LINKS, least_cost
 from anytime.one_row import OneRow
 from anytime.parameters import check_names
 from anytime.plan import Array, Choice, Plan
@@ -776,10 +776,26 @@ class ClassifierFace(_ScoreFace, LabelSets, ClassifierMixin):  # type: ignore[mi
     classes_: NDArray[Any]
 
     def predict(
-        self: Any, X: ArrayLike, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
+        self: Any,
+        X: ArrayLike,
+        budget: Budget = None,
+        deadline: Amount = None,
+        *,
+        mean_budget: Amount = None,
+        cost_matrix: ArrayLike | None = None,
     ) -> Any:
-        """Class labels, (n,). See ``answer`` for the parameters."""
-        return self._wrapped(self._decide(self._scores(X, budget, deadline, mean_budget)), X)
+        """Class labels, (n,). See ``answer`` for the other parameters.
+
+        Parameters
+        ----------
+        cost_matrix : (C, C) or (n, C, C), default=None
+            What it costs to answer the second class where the first is true, in the order of ``classes_``, for all rows or for
+            each: the answer is the class that is expected to cost least. None: the most likely one.
+        """
+        if cost_matrix is None:
+            return self._wrapped(self._decide(self._scores(X, budget, deadline, mean_budget)), X)
+        probabilities = np.asarray(self.predict_proba(X, budget, deadline, mean_budget=mean_budget))
+        return self._wrapped(self.classes_[least_cost(probabilities, cost_matrix)], X)
 
     def predict_proba(
         self: Any, X: ArrayLike, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None

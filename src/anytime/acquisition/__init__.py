@@ -8,13 +8,16 @@ from anytime.acquisition.additive import (
     as_additive,
 )
 from anytime.acquisition.estimators import AcquisitionClassifier, AcquisitionRegressor
+from anytime.acquisition.expected_cost import AlgorithmSelector, ExpectedCostClassifier
 from anytime.acquisition.margin_classifier import EstimatedAccuracy, MarginAcquisitionClassifier, MarginTrace
 
 __all__ = [
     "AcquisitionClassifier",
     "AcquisitionRegressor",
     "AdditiveClassifier",
+    "AlgorithmSelector",
     "EstimatedAccuracy",
+    "ExpectedCostClassifier",
     "FunctionTerms",
     "LinearTerms",
     "MarginAcquisitionClassifier",

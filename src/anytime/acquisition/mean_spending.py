@@ -6,10 +6,14 @@ money of the batch is spent, so that the mean is kept whatever the expectations 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.acquisition.neighbour_block import FINISHED, NeighbourBlock
+from anytime.acquisition.margin_block import FINISHED
+from anytime.acquisition.neighbour_block import NeighbourBlock
+from anytime.acquisition.value_block import PurchaseValueBlock
 from anytime.blocks import Memory
 from anytime.engine import Run, Stop, interrupted
 
@@ -19,11 +23,20 @@ _SHARE = 0.25  # of the money that is left goes to the best offers, before all a
 
 
 def spend_mean(
-    run: Run, money: int, cap: NDArray[np.int64], *, due: float = np.inf, stop: Stop | None = None
+    run: Run,
+    money: int,
+    cap: NDArray[np.int64],
+    *,
+    due: float = np.inf,
+    stop: Stop | None = None,
+    relax: Callable[[Memory], bool] | None = None,
 ) -> None:
-    """Take the rows of a fresh run as far as ``money`` ticks, for all together, and ``cap``, (n,) for each, allow."""
+    """Take the rows of a fresh run as far as ``money`` ticks, for all together, and ``cap``, (n,) for each, allow.
+
+    Where nobody wants to buy any more, ``relax`` may change that; it says whether it has tried.
+    """
     block = run.plan.blocks[0]
-    assert isinstance(block, NeighbourBlock)
+    assert isinstance(block, (NeighbourBlock, PurchaseValueBlock))
     assert run.ledger is not None
     memory: Memory = {
         name.removeprefix("block 0 "): array
@@ -45,6 +58,8 @@ def spend_mean(
         can &= paid + price <= np.minimum(cap, paid + left)
         rows = np.flatnonzero(can)
         if not rows.size:
+            if relax is not None and left > 0 and relax(memory):
+                continue
             until = np.where(settled, run.plan.n_stages, run.done)
             run.advance(until, budget=np.minimum(cap, paid + left), deadline=due, stop=stop)
             return
@@ -72,5 +87,7 @@ def _prices(run: Run) -> NDArray[np.int64]:
 
 def _lacking(memory: Memory) -> NDArray[np.bool_]:
     """(n,) rows that can have nothing but what they lack."""
+    if "set" in memory:  # what a row lacks is never chosen
+        return np.zeros(memory["next"].size, dtype=bool)
     wanted = np.maximum(memory["next"], 0)
     return np.asarray((memory["next"] >= 0) & memory["absent"][np.arange(wanted.size), wanted])

@@ -82,6 +82,17 @@ _ARRAYS = {  # of each kind of block
     "blend": _arrays(f8x1="shares"),
     "log probabilities": {},
     "structured": {},  # those of its stages: structured_plans
+    "values": _arrays(
+        i8x1="tree_start stage_start category_start",
+        i4x1="feature left right category_set categories tree_output labels option_groups",
+        f8x1="threshold",
+        u1x1="default_left missing members_left",
+        f8x2="value money cost_matrix",
+        i4x2="classes_of steps",
+        b1x2="sets",
+        i8x2="n_trees",
+        f4x1="tables",
+    ),
     "trees": _arrays(
         i8x1="tree_start stage_start category_start",
         i4x1="feature left right category_set categories tree_output",
@@ -103,7 +114,7 @@ _COUNTED_BY = {
 # kinds whose rooms are imported by those who have such a model only
 _MET_LATER = (
     *("blend", "costly", "dense", "linear tree", "log probabilities", "member", "neighbours", "network"),
-    *("sensor", "small nets", "stream", "structured"),
+    *("sensor", "small nets", "stream", "structured", "values"),
 )
 _MOST_BLENDED = 100
 _OPTIONAL = {
@@ -112,6 +123,7 @@ _OPTIONAL = {
     "margins": ("slopes", "centres", "start", "thresholds", "values"),
     "costly": ("calibration", "probe", "said"),
     "neighbours": ("labels", "values", "offset", "unit"),
+    "values": ("cost_matrix", "option_groups"),
     "network": ("offset", "unit"),
 }
 _NO_LEARNERS = (  # of a stream
@@ -126,6 +138,7 @@ _NO_LEARNERS = (  # of a stream
         "network",
         "stream",
         "structured",
+        "values",
     ),
 )
 _LONGEST_SHAPE = 8
@@ -318,7 +331,7 @@ def count_stages(fields: Fields, arrays: Mapping[str, NDArray[Any]]) -> list[tup
     for b, block in enumerate(fields.each("blocks", MOST_BLOCKS)):
         kind = block.text("kind", _ARRAYS)
         own = arrays.get(f"plan.blocks.{b}.{_COUNTED_BY[kind]}") if kind in _COUNTED_BY else None
-        if kind in ("margins", "neighbours"):
+        if kind in ("margins", "neighbours", "values"):
             stages = block.integer("n_stages", 0, MOST_STAGES)
         elif kind == "structured":
             stages = len(block.items("stages", MOST_STAGES))
@@ -421,6 +434,8 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCos
         block = MarginBlock.from_state(description, own, costs)
     elif kind == "neighbours":
         block = _read_neighbours(fields, own, prefix, costs, most_width)
+    elif kind == "values":
+        block = _read_values(fields, own, prefix, costs, most_width)
     elif kind == "small nets":
         from anytime.streaming.banks.nets import NetBlock
 
@@ -527,9 +542,38 @@ def _read_member(fields: Fields, own: Arrays, prefix: str, arrays: ArrayShelf, c
     plan = _read_stages(inner, f"{prefix}.plan", arrays, costs, MOST_STAGES)
     if any(block.kind == "costly" or block.detached is not None for block in plan.blocks):
         bad(inner.where, "a member is in the file itself")
-    if any(block.kind in ("margins", "neighbours") and block.n_stages > FREE_STAGES for block in plan.blocks):
+    if any(
+        block.kind in ("margins", "neighbours", "values") and block.n_stages > FREE_STAGES
+        for block in plan.blocks
+    ):
         bad(inner.where, f"more than {FREE_STAGES} purchases, for which nothing is stored")
     return MemberBlock.from_state({"transformed": fields.flag("transformed")}, own, plan)
+
+
+def _read_values(fields: Fields, own: Arrays, prefix: str, costs: BoundCosts, most_width: int) -> Block:
+    """Purchases by what they are worth: trees, and what is said in their leaves."""
+    from anytime.acquisition.value_block import PurchaseValueBlock
+
+    m, stored = len(own["sets"]), sum(part.size for part in own.values())
+    if (
+        not m
+        or own["sets"].shape[1] != costs.n_groups
+        or m * m * costs.n_groups > _FREE_WORK + _WORK_RATIO * stored
+    ):
+        bad(f"array '{prefix}.sets'", f"{own['sets'].shape} sets of {costs.n_groups} groups")
+    description = {
+        "width": fields.integer("width", 1, most_width),
+        "cost_penalty": fields.number("cost_penalty", 0),
+        "unanswered": fields.number("unanswered"),
+        "of_options": fields.flag("of_options"),
+        "n_stages": fields.integer("n_stages", 0, MOST_STAGES),
+        "n_label_classes": fields.integer("n_label_classes", 0, most_width),
+        "n_outputs": fields.integer("n_outputs", 1, 1),
+        "n_features": fields.integer("n_features", 1, 2**31 - 2),
+        "float32_input": fields.flag("float32_input"),
+        "shift": fields.integer("shift", -1000, 1000),
+    }
+    return PurchaseValueBlock.from_state(description, own, costs)
 
 
 def _read_neighbours(fields: Fields, own: Arrays, prefix: str, costs: BoundCosts, most_width: int) -> Block:

@@ -7,7 +7,7 @@ direction.
 """
 
 from anytime.losses.catalogue import LOSSES, TRAINING_LOSSES, loss_for, training_loss
-from anytime.losses.links import LINKS, Link
+from anytime.losses.links import LINKS, Link, least_cost
 from anytime.losses.loss import Loss, Target, regularised
 from anytime.losses.ranking import lambdarank, ndcg_shortfall
 from anytime.losses.regression import huber, quantile
@@ -22,6 +22,7 @@ __all__ = [
     "Target",
     "huber",
     "lambdarank",
+    "least_cost",
     "line_search",
     "loss_for",
     "ndcg_shortfall",

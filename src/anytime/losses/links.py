@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 Array = NDArray[np.float64]
@@ -79,6 +79,34 @@ def _summing_to_one(probabilities: Array) -> Array:
     return np.asarray(np.divide(probabilities, total, out=even, where=total > 0))
 
 
+def least_cost(probabilities: Array, cost_matrix: ArrayLike) -> NDArray[np.intp]:
+    """(n,) the class that is expected to cost least.
+
+    Parameters
+    ----------
+    probabilities : (n, C)
+    cost_matrix : (C, C) or (n, C, C)
+        What it costs to answer the second class where the first is true, for all rows or for each.
+    """
+    matrix = np.asarray(cost_matrix, dtype=np.float64)
+    n, n_classes = probabilities.shape
+    if (
+        matrix.shape not in ((n_classes, n_classes), (n, n_classes, n_classes))
+        or not np.isfinite(matrix).all()
+    ):
+        raise ValueError(
+            f"cost_matrix has shape {matrix.shape}, but needs finite numbers for {n_classes} true and as many answered classes, "
+            f"({n_classes}, {n_classes}), or such a table for each of {n} rows"
+        )
+    expected = np.einsum("nj,jk->nk" if matrix.ndim == 2 else "nj,njk->nk", probabilities, matrix)
+    return np.asarray(expected.argmin(axis=1))
+
+
+def _leading(scores: Array) -> Array:
+    """All of the probability on the largest score."""
+    return np.asarray(np.eye(scores.shape[1])[scores.argmax(axis=1)])
+
+
 LINKS = {
     link.name: link
     for link in (
@@ -96,6 +124,7 @@ LINKS = {
         Link("one_vs_all", True, lambda scores: _summing_to_one(expit(scores))),
         Link("probability", True, lambda scores: scores),
         Link("counts", True, _summing_to_one),  # sums over the leaves of a forest
+        Link("least_cost", True, _leading),  # scores are expected costs with their sign changed
         Link("least_squares", True, lambda scores: _summing_to_one(np.clip(scores, 0.0, 1.0))),
     )
 }

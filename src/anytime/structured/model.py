@@ -73,7 +73,7 @@ class StructuredModel(ClassifierFace, AnytimeModel):
                         f"stage {s + 1} of the plan replaces the scores, or does not, unlike its update"
                     )
 
-    def predict(
+    def predict(  # type: ignore[override]  # many labels: there is no matrix of costs
         self, X: Any, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
     ) -> list[NDArray[Any]]:
         """Labels of the elements of each structure. See ``answer`` for the parameters."""

@@ -276,7 +276,7 @@ class SceneParser(StructuredModel):
         self.steps_, self.n_features_in_ = trainer.steps, features.n_columns
         return self
 
-    def predict(
+    def predict(  # type: ignore[override]  # many labels: there is no matrix of costs
         self, X: Any, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
     ) -> list[NDArray[Any]]:
         """A label map, (h, w), for each picture. See ``answer`` for the parameters."""

@@ -1,0 +1,152 @@
+"""Cascades of services: recording, learning, asking, time-outs, further attempts and the bill."""
+
+import asyncio
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import anytime as at
+
+NUMBERS = list(range(400))
+TRUTH = [n % 3 == 0 for n in NUMBERS]
+
+
+def small(n):
+    """Knows even numbers, and says so."""
+    return (n % 3 == 0, 0.9) if n % 2 == 0 else (False, 0.5)
+
+
+def large(n):
+    return n % 3 == 0
+
+
+def made(services=None, prices=None, **settings):
+    services = services or {"small": small, "large": large}
+    settings = {"n_estimators": 12, "random_state": 0, "cost_penalty": 0.005, **settings}
+    return at.cascade(services, prices=prices or {"small": 1.0, "large": 20.0}, **settings)
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return made().record(NUMBERS)
+
+
+def test_only_requests_in_doubt_reach_the_large_service(recorded):
+    cascade = made().fit(recorded, TRUTH)
+    assert cascade.predict(10).services == ["small"]
+    answer = cascade.predict(9)
+    assert answer.services == ["small", "large"]
+    assert answer.cost == 21.0
+    assert answer.prediction
+
+
+def test_a_budget_is_kept_also_by_further_attempts(recorded):
+    calls = []
+
+    def failing(n):
+        calls.append(n)
+        raise ConnectionError("nobody there")
+
+    cascade = made({"small": small, "large": failing}, retries=5, timeout=5.0).fit(recorded, TRUTH)
+    answer = cascade.predict(9, budget=45.0)
+    assert len(calls) == 2
+    assert answer.attempts == {"small": 1, "large": 2}
+    assert answer.cost == 41.0
+    assert "nobody there" in answer.failures["large"]
+    calls.clear()
+    assert cascade.predict(9, budget=19.0).services == ["small"]
+    assert not calls
+
+
+def test_an_attempt_that_succeeds_after_others_is_taken_and_all_are_paid(recorded):
+    tries = []
+
+    def flaky(n):
+        tries.append(n)
+        if len(tries) < 3:
+            raise TimeoutError("busy")
+        return n % 3 == 0
+
+    answer = made({"small": small, "large": flaky}, retries=2).fit(recorded, TRUTH).predict(9)
+    assert answer.prediction
+    assert answer.cost == 61.0
+    assert not answer.failures
+
+
+def test_a_service_that_hangs_is_left_behind(recorded):
+    async def slow(n):
+        await asyncio.sleep(30)
+
+    def blocked(n):
+        time.sleep(30)
+
+    for service in (slow, blocked):
+        cascade = made({"small": small, "large": service}, timeout=0.05).fit(recorded, TRUTH)
+        answer = cascade.predict(9)
+        assert "large" in answer.failures
+        assert answer.cost == 21.0
+        assert answer.prediction is not None
+
+
+def test_a_coroutine_is_asked_like_a_function(recorded):
+    async def asked(n):
+        return n % 3 == 0
+
+    assert made({"small": small, "large": asked}).fit(recorded, TRUTH).predict(9).prediction
+
+
+def test_a_price_by_request_is_on_the_bill(recorded):
+    prices = {"small": 1.0, "large": lambda n, said: 10.0 + n % 20}
+    table = made(prices=prices).record(NUMBERS)
+    cascade = made(prices=prices).fit(table, TRUTH)
+    assert cascade.model.costs_.prices["large"] == pytest.approx(np.mean([10.0 + n % 20 for n in NUMBERS]))
+    assert cascade.predict(9).cost == 20.0
+    with pytest.raises(ValueError, match="column 'large price'"):
+        made(prices=prices).fit(recorded.drop(columns=["large price"]), TRUTH)
+
+
+def test_recorded_answers_alone_are_enough_to_learn_and_to_predict_tables(recorded):
+    cascade = made({"small": None, "large": None}).fit(recorded, TRUTH)
+    assert cascade.model.score(recorded, TRUTH, mean_budget=12) > 0.95
+    with pytest.raises(ValueError, match="recorded answers only"):
+        cascade.predict(9)
+
+
+def test_answers_that_cannot_be_compared_are_chosen_by_how_good_they_are():
+    """The negative control is in the second line: a request that the small model can do is answered by it."""
+    texts = ["easy " * 3, "hard " * 30] * 150
+    graded = pd.DataFrame({"small": [1.0, 0.0] * 150, "large": 1.0})
+    services = {"small": lambda text: ("short answer", 0.5), "large": lambda text: ("long answer", 0.5)}
+    cascade = made(services, inputs=lambda text: {"length": len(text)}, cost_penalty=0.01)
+    cascade.fit(cascade.record(texts), graded)
+    assert cascade.predict("hard " * 30).prediction == "long answer"
+    easy = cascade.predict("easy " * 3)
+    assert easy.prediction == "short answer"
+    assert easy.cost == 1.0
+
+
+def test_the_services_are_extractors_for_sessions(recorded):
+    cascade = made().fit(recorded, TRUTH)
+    session = at.Session(cascade.model, cascade.features)
+    assert session.predict(10).groups == ["small"]
+    assert session.predict(9).prediction
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"prices": {"small": 1.0}}, "prices of"),
+        ({"services": {"input": small}, "prices": {"input": 1.0}}, "can be called 'input'"),
+        ({"retries": -1}, "retries"),
+    ],
+)
+def test_wrong_cascades_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        made(**given)
+
+
+def test_a_cascade_that_has_learned_nothing_says_so():
+    with pytest.raises(AttributeError, match="not fitted"):
+        made().predict(3)
