@@ -1,6 +1,7 @@
 """Branches answer budgets that are known in advance, beside the chain that may be interrupted (known_budgets_and_rows 1)."""
 
 import asyncio
+import copy
 import io
 import time
 import warnings
@@ -441,6 +442,23 @@ def test_the_server_answers_known_budgets_as_predict_does(plan):
                 )
         hurried = asyncio.run(ask(budget=budget, deadline=20.0))[0]
         assert_array_equal(hurried.scores, model.answer(ROWS, budget, deadline=20.0).scores)
+
+
+def test_questions_that_are_answered_together_get_the_calibrated_probabilities_of_their_branch(fitted):
+    model, X = fitted
+    _, y, _ = at.datasets.load("breast_cancer")
+    model = copy.copy(model).calibrate(X, y)
+    budget = float(model.plan_.branches[0].stage_costs[-1])
+
+    async def ask():
+        engine = Engine(model, StagePace([model.n_stages_], [1e-6]), Adaptive(reserve=0.001), slo=30.0)
+        return await asyncio.gather(
+            *(engine.answer(Question(X[i : i + 1].copy(), budget=budget)) for i in range(2))
+        )
+
+    for i, served in enumerate(asyncio.run(ask())):
+        assert served.branch.tolist() == [0]
+        assert_array_equal(served.probabilities, model.predict_proba(X[i : i + 1], budget=budget))
 
 
 def test_a_branch_that_answers_for_want_of_a_group_says_so():

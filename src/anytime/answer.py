@@ -207,7 +207,7 @@ class Answer:
             stage=np.where(arrived, np.asarray(self.stage) - before, self.stage),
             branch=np.where(arrived, branch, -1),
         )
-        for name in ("cost", "model_cost", "groups"):
+        for name in ("probabilities", "cost", "model_cost", "groups"):  # which go by the plan and the stage
             told.__dict__.pop(name, None)
         if not np.ndim(self.stage):
             told.stage, told.branch = int(told.stage), int(told.branch)
