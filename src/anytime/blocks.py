@@ -16,10 +16,8 @@ State = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # JSON-able description,
 # what stages leave for later ones: arrays, or what is indexed by rows as arrays are
 Memory = dict[str, Any]
 
-_CAUTIOUS_ROW, _CAUTIOUS_PRODUCT = (
-    1e-6,
-    5e-9,
-)  # seconds of linear stages: several times what cores of today take
+# seconds of linear stages: several times what cores of today take
+_CAUTIOUS_ROW, _CAUTIOUS_PRODUCT = 1e-6, 5e-9
 
 __all__ = ["Block", "DetachedModelError", "FunctionBlock", "LinearBlock", "Memory", "State"]
 

@@ -25,10 +25,9 @@ from anytime.ragged import Ragged, zeros_for
 _PER_ROW = ("done", "finished", "_applied", "_rebased", "_sum", "unasked", "_jumped_from")
 _SLICE = 1e-3  # seconds of work of a stage in Python between two looks at the clock or the stop flag
 _PATIENCE = 0.02  # share of the time that is left which a slice may take, where no stop flag is listened to
-_SURE, _CAUTION = (
-    4,
-    2,
-)  # times as long as expected, and as just measured: a stage that has so much time is safe
+# times as long as expected, and as just measured: a stage that has so much time is safe
+_SURE, _CAUTION = 4, 2
+_SHORTEST = 1e-9  # seconds: what took less than the clock can tell
 _TELLING = 1e-4  # seconds from the last stage to the answer: scores are written down, read and decided on
 
 
@@ -100,9 +99,8 @@ class Run:
         self.unasked = np.zeros(n, dtype=bool)
         self._memory: dict[int, Memory] = {}  # what the blocks that remember know of each row
         self._jumped_from = np.full(n, -1, dtype=np.int32)  # where rows were before they jumped over stages
-        self._pace: dict[
-            int, tuple[float, int]
-        ] = {}  # seconds per row that each block just took, for so many rows
+        # seconds per row that each stage just took, for so many rows
+        self._pace: dict[int, tuple[float, int]] = {}
         self.updates = np.zeros(plan.n_stages, dtype=np.int64)  # (S,): rows that each stage has worked on
 
     # ------------------------------------------------------------------ a run within a run
@@ -231,7 +229,7 @@ class Run:
                 self.partial = self.done < goal
                 return False
             if expected := plan.seconds(s, n):
-                slower = _CAUTION * (time.monotonic() - began) / expected
+                slower = _CAUTION * max(time.monotonic() - began, _SHORTEST) / expected
         return True
 
     def is_native(self, b: int) -> bool:
@@ -339,7 +337,7 @@ class Run:
             return self._run_together(b, begin, end, deadline, stop)
         for s in range(begin, end):
             rows = np.flatnonzero((self.done == s) & (limit > s))
-            size = self._rows_in_slice(b, s - first, deadline, stop) if hurried else rows.size
+            size = self._rows_in_slice(s, deadline, stop) if hurried else rows.size
             if hurried and self._history is None and rows.size > size:
                 # the least certain rows first: they gain most
                 margin = self._margins(rows)
@@ -347,28 +345,32 @@ class Run:
             at = 0
             while at < rows.size:
                 if hurried:
-                    size = min(self._rows_in_slice(b, s - first, deadline, stop), rows.size - at)
+                    size = min(self._rows_in_slice(s, deadline, stop), rows.size - at)
                     size = block.rows_in_time(s - first, size, deadline - time.monotonic())
                     if not size or interrupted(deadline, stop):
                         return False
                 began = time.perf_counter()
                 self.do_stage(s, rows[at : at + size], limit, cap)
-                self._pace[b] = max((time.perf_counter() - began) / max(size, 1), 1e-9), size
+                self._pace[s] = max((time.perf_counter() - began) / max(size, 1), _SHORTEST), size
                 at += size
         return True
 
-    def _rows_in_slice(self, b: int, within: int, deadline: float, stop: Stop | None) -> int:
-        """Rows that a block takes together, or that take about a slice of time, by what is known of it or was just measured."""
+    def _rows_in_slice(self, s: int, deadline: float, stop: Stop | None) -> int:
+        """Rows that stage ``s`` takes together, or in about a slice of time, by what its block expects or was just measured.
+
+        A stage of which nothing is known begins with one row: how quick others of its block were says nothing of it.
+        """
+        b, within = self.plan.locate(s)
         block = self.plan.blocks[b]
         if block.batch_rows is not None:
             return block.batch_rows
         seconds = _SLICE
         if stop is None:
             seconds = max(seconds, _PATIENCE * (deadline - time.monotonic()))
-        if b not in self._pace:
+        if s not in self._pace:
             expected = block.seconds(within, 1)
             return max(1, int(seconds / expected)) if expected else 1
-        pace, size = self._pace[b]
+        pace, size = self._pace[s]
         return max(1, min(int(seconds / pace), 2 * size))
 
     def _goes_together(
