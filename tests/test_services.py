@@ -127,6 +127,142 @@ def test_answers_that_cannot_be_compared_are_chosen_by_how_good_they_are():
     assert easy.cost == 1.0
 
 
+def test_graded_services_without_scores_are_asked_too():
+    texts = ["easy", "hard " * 30] * 150
+    graded = pd.DataFrame({"small": [1.0, 0.0] * 150, "large": 1.0})
+    services = {"small": lambda text: "short answer", "large": lambda text: "long answer"}
+    cascade = made(services, inputs=lambda text: {"length": len(text)}, cost_penalty=0.01)
+    table = cascade.record(texts)
+    for answers in (table, table.drop(columns=["small answered", "large answered"])):
+        cascade.fit(answers, graded)
+        easy, hard = cascade.predict("easy"), cascade.predict("hard " * 30)
+        assert (easy.prediction, easy.services, easy.cost) == ("short answer", ["small"], 1.0)
+        assert (hard.prediction, hard.cost) == ("long answer", 20.0)
+
+
+def test_what_a_call_costs_more_than_its_mean_is_missing_for_the_next():
+    """The negative control: at its usual price the small service leaves enough for the large one."""
+    prices = {"small": lambda n, said: 40.0 if n == 401 else 1.0, "large": 20.0}
+    cascade = made(prices=prices)
+    cascade.fit(cascade.record(NUMBERS), TRUTH)
+    assert cascade.predict(401, budget=22.0).services == ["small"]
+    assert cascade.predict(401, budget=22.0).cost == 40.0
+    assert cascade.predict(9, budget=22.0).services == ["small", "large"]
+
+
+def test_sums_of_decimal_prices_do_not_break_a_budget_that_they_meet(recorded):
+    calls = []
+
+    def failing(n):
+        calls.append(n)
+        raise ConnectionError("nobody there")
+
+    table = recorded.assign(**{"small price": 0.1, "large price": 0.1})
+    cascade = made({"small": small, "large": failing}, {"small": 0.1, "large": 0.1}, retries=5)
+    answer = cascade.fit(table, TRUTH).predict(9, budget=0.3)
+    assert answer.attempts == {"large": 3}
+    assert len(calls) == 3
+
+
+def test_clients_bound_to_an_event_loop_serve_more_than_one_call(recorded):
+    loops = set()
+
+    async def asked(n):
+        loops.add(asyncio.get_running_loop())
+        return n % 3 == 0
+
+    for service in (asked, lambda n: asked(n)):
+        for timeout in (None, 5.0):
+            cascade = made({"small": small, "large": service}, timeout=timeout).fit(recorded, TRUTH)
+            assert cascade.predict(9).prediction
+            assert cascade.predict(15).prediction
+    assert len(loops) == 1
+
+
+def test_a_coroutine_that_blocks_times_out(recorded):
+    async def blocked(n):
+        time.sleep(0.3)
+
+    cascade = made({"small": small, "large": blocked}, timeout=0.05).fit(recorded, TRUTH)
+    assert "timed out after 0.05 s" in cascade.predict(9).failures["large"]
+
+
+def test_extractors_that_know_no_budget_ask_once(recorded):
+    calls = []
+
+    def failing(n):
+        calls.append(n)
+        raise ConnectionError("nobody there")
+
+    cascade = made({"small": small, "large": failing}, retries=5).fit(recorded, TRUTH)
+    at.Session(cascade.model, cascade.features).predict(9, budget=21)
+    assert len(calls) == 1
+
+
+def test_a_service_that_always_failed_is_not_asked(recorded):
+    def failing(n):
+        raise ConnectionError("nobody there")
+
+    cascade = made({"small": small, "large": failing})
+    cascade.fit(cascade.record(NUMBERS), TRUTH)
+    assert cascade.predict(9).services == ["small"]
+    prices = {"small": 1.0, "large": lambda n, said: 20.0}
+    cascade = made({"small": small, "large": failing}, prices)
+    with pytest.raises(ValueError, match="price of 'large' is not known"):
+        cascade.fit(cascade.record(NUMBERS[:20]), TRUTH[:20])
+
+
+def test_scores_alone_are_enough_to_learn_from(recorded):
+    cascade = made().fit(recorded.drop(columns=["large label"]), TRUTH)
+    assert cascade.model.score(recorded, TRUTH) > 0.6
+
+
+def test_a_call_whose_price_is_unknown_is_recorded_without_and_billed_at_the_mean():
+    def price(n, said):
+        if n % 10 == 0:
+            raise ZeroDivisionError("no tokens")
+        return 20.0
+
+    def failing_at_times(n):
+        if n % 10 == 5:
+            raise ConnectionError("nobody there")
+        return n % 3 == 0
+
+    cascade = made({"small": small, "large": failing_at_times}, {"small": 1.0, "large": price})
+    table = cascade.record(NUMBERS)
+    assert np.isnan(table["large price"][[0, 5]]).all()
+    cascade.fit(table, TRUTH)
+    assert cascade.model.costs_.prices["large"] == 20.0
+    cascade.services["small"] = lambda n: (False, 0.5)
+    assert cascade.predict(30).cost == 21.0
+
+
+@pytest.mark.parametrize("said", [None, (None, 0.9), "perhaps", (True, 0.9, "more")])
+def test_what_is_no_label_is_a_failure(recorded, said):
+    cascade = made({"small": small, "large": lambda n: said}).fit(recorded, TRUTH)
+    answer = cascade.predict(9)
+    assert "large" in answer.failures
+    assert answer.cost == 21.0
+    if not isinstance(said, tuple) or said[0] is None:
+        assert "none of the labels that were recorded" in answer.failures["large"]
+
+
+def test_a_score_that_is_missing_is_no_failure(recorded):
+    answer = made({"small": small, "large": lambda n: (n % 3 == 0, None)}).fit(recorded, TRUTH).predict(9)
+    assert answer.prediction
+    assert not answer.failures
+
+
+def test_an_empty_table_is_refused(recorded):
+    with pytest.raises(ValueError, match="answers has no rows"):
+        made().fit(recorded[:0], [])
+
+
+def test_a_misspelt_setting_is_refused_before_anything_is_recorded():
+    with pytest.raises(TypeError, match="mean_bugdet"):
+        made(mean_bugdet=3)
+
+
 def test_the_services_are_extractors_for_sessions(recorded):
     cascade = made().fit(recorded, TRUTH)
     session = at.Session(cascade.model, cascade.features)
@@ -140,6 +276,8 @@ def test_the_services_are_extractors_for_sessions(recorded):
         ({"prices": {"small": 1.0}}, "prices of"),
         ({"services": {"input": small}, "prices": {"input": 1.0}}, "can be called 'input'"),
         ({"retries": -1}, "retries"),
+        ({"timeout": -1.0}, "timeout"),
+        ({"mean_budget": 3.0, "accuracy": 0.9}, "mean_budget or accuracy"),
     ],
 )
 def test_wrong_cascades_are_refused(given, message):

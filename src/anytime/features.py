@@ -469,6 +469,15 @@ def in_background(job: Callable[[], Any]) -> Future[Any]:
     return _workers.submit(job)
 
 
+def on_event_loop(awaitable: Awaitable[Any]) -> Future[Any]:
+    """Await something on the event loop that all asynchronous calls share: what is bound to a loop works in every one."""
+
+    async def awaited() -> Any:
+        return await awaitable
+
+    return _background.run(awaited())
+
+
 def _forget_threads() -> None:
     global _workers, _background
     _workers, _background = _Workers(), _Background()

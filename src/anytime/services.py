@@ -10,9 +10,10 @@ are combined.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
+import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,14 +22,15 @@ import numpy as np
 from anytime.acquisition import AlgorithmSelector, ExpectedCostClassifier
 from anytime.answer import Answer
 from anytime.costs import FeatureCosts
-from anytime.features import Extractor, Features, in_background
+from anytime.features import Extractor, Features, in_background, on_event_loop, timed_out
 from anytime.runtime import Session
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ServiceCascade", "ServicedAnswer", "cascade"]
+__all__ = ["CascadeAnswer", "ServiceCascade", "cascade"]
 
+_PARTS = ("label", "score", "answered", "price")  # of what a service says
 _INPUT = "input"  # the group of what is known of a request before any service is asked
 
 
@@ -47,8 +49,8 @@ def cascade(
     Parameters
     ----------
     services : mapping from str to callable or None
-        Functions of a raw request, which may be coroutine functions. Each gives a label, or a label and a score. None: there are
-        recorded answers only.
+        Functions of a raw request. Each gives a label, or a label and a score. None: there are recorded answers only. Coroutines
+        all run on one event loop, which none of them may block.
     prices : mapping from str to float or callable
         What a call costs; or a function of the request and of what the service returned, such as a price by token.
     unit : str, default=None
@@ -60,7 +62,7 @@ def cascade(
     retries : int, default=0
         Further attempts after one that has failed. They are paid for, and made only where the budget allows.
     **settings
-        Of the model: ``mean_budget``, ``accuracy``, ``cost_matrix``, ``random_state``, ...
+        Of :class:`~anytime.ExpectedCostClassifier`: ``mean_budget``, ``accuracy``, ``cost_matrix``, ``random_state``, ...
 
     Returns
     -------
@@ -82,7 +84,7 @@ def cascade(
 
 
 @dataclass(frozen=True)
-class ServicedAnswer:
+class CascadeAnswer:
     """What a cascade says of one request.
 
     Attributes
@@ -114,6 +116,7 @@ class _PricedRequest:
 
     raw: Any
     budget: float = np.inf
+    retries: int = 0
     spent: float = 0.0
     attempts: dict[str, int] = field(default_factory=dict)
     answers: dict[str, Any] = field(default_factory=dict)
@@ -150,6 +153,10 @@ class ServiceCascade:
             raise ValueError(f"no service can be called {_INPUT!r}: that is what is known of a request")
         if retries < 0:
             raise ValueError(f"retries must not be negative, but is {retries}")
+        if timeout is not None and not timeout > 0:
+            raise ValueError(f"timeout must be a positive number of seconds, but is {timeout}")
+        # refused here, and not in fit: recording in between is paid for
+        ExpectedCostClassifier(costs=None, **settings)._validate_params()
         self.services, self.prices, self.unit, self.inputs = dict(services), dict(prices), unit, inputs
         self.timeout, self.retries, self.settings = timeout, int(retries), dict(settings)
 
@@ -158,15 +165,16 @@ class ServiceCascade:
     def record(self, requests: Sequence[Any]) -> pd.DataFrame:
         """Ask all services about all requests: a table of their answers, scores and prices, from which ``fit`` learns.
 
-        A call that fails leaves missing values, and is paid for like any other.
+        A call that fails leaves missing values, and is paid for like any other. Where its price is a function, the price is
+        missing too, and ``fit`` takes the mean.
         """
         import pandas as pd
 
         rows = []
         for raw in requests:
-            request, row = _PricedRequest(raw), dict(self._known(raw))
+            row = dict(self._known(raw))
             for name in self.services:
-                before = request.spent
+                request = _PricedRequest(raw, retries=self.retries)
                 try:
                     label, score = self._ask(name, request)
                 except Exception:
@@ -174,7 +182,8 @@ class ServiceCascade:
                 row |= {
                     f"{name} label": label,
                     f"{name} score": score,
-                    f"{name} price": request.spent - before,
+                    f"{name} answered": float(label is not None),
+                    f"{name} price": request.spent,
                 }
             rows.append(row)
         return pd.DataFrame(rows)
@@ -185,52 +194,76 @@ class ServiceCascade:
         Parameters
         ----------
         answers : table
-            For every service a column "NAME label" and perhaps "NAME score" and "NAME price"; all other columns are free.
+            For every service a column "NAME label" and perhaps "NAME score", "NAME price" and "NAME answered" (1 or 0); all
+            other columns are free. Missing prices count as the mean.
         y : (n,), or a table with a column per service
             The true labels; or how good each service's answer was, between 0 and 1, where answers cannot be compared.
         """
         import pandas as pd
 
+        if not len(answers):
+            raise ValueError("answers has no rows to learn from")
         graded = isinstance(y, pd.DataFrame)
-        columns: dict[str, list[str]] = {}
-        priced = {}
-        for name in self.services:
-            parts = [f"{name} score"] if graded else [f"{name} label", f"{name} score"]
-            columns[name] = [
-                column for column in parts if column in answers and answers[column].notna().any()
-            ]
-            price = self.prices[name]
-            known = answers.get(f"{name} price")
-            if known is None and callable(price):
-                raise ValueError(
-                    f"the price of {name!r} is a function: answers need the column '{name} price'"
-                )
-            priced[name] = np.full(len(answers), price) if known is None else known.to_numpy(dtype=np.float64)
-        told = {f"{name} {part}" for name in self.services for part in ("label", "score", "price")}
-        free = [str(column) for column in answers if column not in told]
-        groups: dict[str, list[str]] = {**({_INPUT: free} if free else {}), **columns}
-        prices = {name: float(np.mean(priced[name])) if name in priced else 0.0 for name in groups}
+        groups = {name: self._columns(name, answers, graded) for name in self.services}
+        told = {f"{name} {part}" for name in self.services for part in _PARTS}
+        if free := [str(column) for column in answers if column not in told]:
+            groups = {_INPUT: free, **groups}
+        X = pd.DataFrame(
+            {column: self._column(column, answers) for listed in groups.values() for column in listed}
+        )
+        row_prices = np.column_stack([self._row_prices(name, answers) for name in groups])
+        prices = dict(zip(groups, row_prices.mean(axis=0).tolist(), strict=True))
         costs = FeatureCosts(prices, groups=groups, unit=self.unit)
-        X = answers[[column for listed in groups.values() for column in listed]].copy()
-        for name in () if graded else self.services:
-            X[f"{name} label"] = X[f"{name} label"].astype("category")
-        row_prices = np.column_stack([priced.get(name, np.zeros(len(X))) for name in groups])
         if graded:
             options = {name: name for name in self.services}
             given = {"cost_penalty": 0.0, **self.settings}
-            self.model = AlgorithmSelector(costs=costs, option_groups=options, **given)
-            self.model.fit(X, 1.0 - y[list(self.services)], row_prices=row_prices)
+            model: Any = AlgorithmSelector(costs=costs, option_groups=options, **given)
+            y = 1.0 - y[list(self.services)]
         else:
-            self.model = ExpectedCostClassifier(costs=costs, **self.settings)
-            self.model.fit(X, y, row_prices=row_prices)
-        self.groups = groups
+            model = ExpectedCostClassifier(costs=costs, **self.settings)
+        self.model, self.groups = model.fit(X, y, row_prices=row_prices), groups
+        self._labels = {
+            column: set(X[column].cat.categories)
+            for column in X
+            if column in told and column.endswith(" label")
+        }
         return self
+
+    @staticmethod
+    def _columns(name: str, answers: pd.DataFrame, graded: bool) -> list[str]:
+        """What the model reads of a service. There is always a column: without any, its group would be had for nothing."""
+        parts = [f"{name} score"] if graded else [f"{name} label", f"{name} score"]
+        columns = [column for column in parts if column in answers and answers[column].notna().any()]
+        return columns if columns and not graded else [f"{name} answered", *columns]
+
+    def _column(self, column: str, answers: pd.DataFrame) -> Any:
+        name, _, part = column.rpartition(" ")
+        if name not in self.services or part not in _PARTS:
+            return answers[column]
+        if part == "label":
+            return answers[column].astype("category")
+        if part == "answered" and column not in answers:
+            label = answers.get(f"{name} label")
+            return np.ones(len(answers)) if label is None else label.notna().astype(float)
+        return answers[column]
+
+    def _row_prices(self, name: str, answers: pd.DataFrame) -> Any:
+        """(n,) what a group costs each row."""
+        price = self.prices.get(name, 0.0)
+        recorded = None if name == _INPUT else answers.get(f"{name} price")
+        if recorded is not None:
+            if recorded.isna().all():
+                raise ValueError(f"the price of {name!r} is not known: none of its calls was answered")
+            return recorded.fillna(recorded.mean()).to_numpy(dtype=np.float64)
+        if callable(price):
+            raise ValueError(f"the price of {name!r} is a function: answers need the column '{name} price'")
+        return np.full(len(answers), float(price))
 
     # ------------------------------------------------------------------ asking
 
     @property
     def features(self) -> Features:
-        """The services as extractors of raw requests; each answer is paid for once, and asked for again where it fails."""
+        """The services as extractors of raw requests. They know of no budget, so a call that fails is not made again."""
         return self._features(lambda raw: _PricedRequest(raw))
 
     def _features(self, of: Callable[[Any], _PricedRequest]) -> Features:
@@ -248,63 +281,81 @@ class ServiceCascade:
 
         def said(raw: Any) -> dict[str, Any]:
             label, score = self._ask(name, of(raw))
-            return {c: label if c.endswith(" label") else score for c in columns}
+            if label not in self._labels.get(f"{name} label", (label,)):
+                raise _no_label(name, label)
+            values = {"label": label, "score": score, "answered": 1.0}
+            return {column: values[column.rpartition(" ")[2]] for column in columns}
 
         return said
 
-    def predict(self, raw: Any, *, budget: float | None = None) -> ServicedAnswer:
+    def predict(self, raw: Any, *, budget: float | None = None) -> CascadeAnswer:
         """Ask the services that a request needs.
 
         Parameters
         ----------
         raw : object
         budget : float, default=None
-            The most that the request may cost, further attempts included. None: that of the model.
+            The most that the request may cost, further attempts included. None: that of the model. Where a price is a
+            function, it is known only after the call: the last call may then cost more than is left, and none follows it.
         """
         self._check_fitted()
         limit = self.model.budget if budget is None else budget
-        request = _PricedRequest(raw, np.inf if limit is None else float(limit))
+        request = _PricedRequest(raw, np.inf if limit is None else float(limit), self.retries)
         session = Session(self.model, self._features(lambda given: given)).start(request)
-        answer, listed = session.read(), self.model.costs_.prices
+        answer = session.read()
         for purchase in range(1, self.model.n_stages_ + 1):
-            again = sum((n - 1) * listed[name] for name, n in request.attempts.items())
-            left = None if limit is None else max(float(limit) - again, 0.0)
+            # what the bill is above the list prices that the session counts
+            left = None if limit is None else max(_rounded(limit - request.spent + answer.cost), 0.0)
             answer = session.resume(budget=left, max_stages=purchase)
             if session.reason not in ("stages", "failed"):
                 break
         prediction = answer.prediction
         if isinstance(self.model, AlgorithmSelector):
             prediction = request.answers.get(prediction)
-        return ServicedAnswer(
+        return CascadeAnswer(
             prediction, list(request.attempts), request.spent, dict(request.attempts), answer.failures, answer
         )
 
     def _ask(self, name: str, request: _PricedRequest) -> tuple[Any, float]:
         """What a service says, after as many attempts as it takes and the budget allows; the last error where none succeeds."""
-        service, price = self.services[name], self.prices[name]
+        service = self.services[name]
         if service is None:
             raise ValueError(f"{name!r} has recorded answers only, and cannot be asked")
-        for attempt in range(self.retries + 1):
-            request.attempts[name] = attempt + 1
+        while True:
+            request.attempts[name] = request.attempts.get(name, 0) + 1
+            said = None
             try:
                 said = _called(service, request.raw, self.timeout)
+                label, score = said if isinstance(said, tuple) else (said, None)
+                if label is None:
+                    raise _no_label(name, label)
+                score = np.nan if score is None else float(score)
             except Exception:
-                request.spent += self._listed(name)
-                if attempt == self.retries or request.spent + self._listed(name) > request.budget:
+                request.spent += self._price(name, request.raw, said)
+                again = _rounded(request.spent + self._listed(name)) <= request.budget
+                if request.attempts[name] > request.retries or not again:
                     raise
                 continue
-            request.spent += float(price(request.raw, said) if callable(price) else price)
-            label, score = said if isinstance(said, tuple) else (said, np.nan)
+            request.spent += self._price(name, request.raw, said)
             request.answers[name] = label
-            return label, float(score)
-        raise AssertionError("there is at least one attempt")
+            return label, score
+
+    def _price(self, name: str, raw: Any, said: Any) -> float:
+        """What a call costs: by the price function where there is one and it knows, otherwise the list price."""
+        price = self.prices[name]
+        if callable(price) and said is not None:
+            try:
+                return float(price(raw, said))
+            except Exception:
+                return self._listed(name)
+        return self._listed(name)
 
     def _listed(self, name: str) -> float:
-        """What a call costs that returns nothing: as much as one does on average."""
+        """What a call costs on average; before that is known, NaN."""
         price = self.prices[name]
         if not callable(price):
             return float(price)
-        return float(self.model.costs_.prices[name]) if hasattr(self, "model") else 0.0
+        return float(self.model.costs_.prices[name]) if hasattr(self, "model") else np.nan
 
     def _known(self, raw: Any) -> Mapping[str, Any]:
         return {} if self.inputs is None else self.inputs(raw)
@@ -317,10 +368,24 @@ class ServiceCascade:
         return f"ServiceCascade({', '.join(self.services)})"
 
 
+def _no_label(name: str, said: Any) -> ValueError:
+    return ValueError(f"{name!r} answered {said!r}, which is none of the labels that were recorded")
+
+
+def _rounded(amount: float) -> float:
+    """An amount without the last digits, in which sums of decimal prices are off: three times 0.1 is 0.3."""
+    return float(f"{amount:.12g}")
+
+
 def _called(service: Callable[[Any], Any], raw: Any, timeout: float | None) -> Any:
     """What a service returns, within its time."""
-    call = getattr(service, "__call__", None)  # noqa: B004  # an object with an async __call__
-    if inspect.iscoroutinefunction(service) or inspect.iscoroutinefunction(call):
-        waited = in_background(lambda: asyncio.run(asyncio.wait_for(service(raw), timeout)))
-        return waited.result()
-    return service(raw) if timeout is None else in_background(lambda: service(raw)).result(timeout)
+    began = time.monotonic()
+
+    def within(future: Future[Any]) -> Any:
+        if not wait([future], None if timeout is None else began + timeout - time.monotonic()).done:
+            future.cancel()
+            raise TimeoutError(timed_out(timeout))
+        return future.result()
+
+    said = service(raw) if timeout is None else within(in_background(lambda: service(raw)))
+    return within(on_event_loop(said)) if inspect.isawaitable(said) else said

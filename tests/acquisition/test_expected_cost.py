@@ -107,6 +107,23 @@ def test_one_by_one_and_in_a_batch_rows_buy_the_same(model):
             assert alone.cost[0] == together.cost[i]
 
 
+def test_a_cap_does_not_cancel_the_price_of_money():
+    """A batch, a single row and a session decide alike; the negative control is a model that has no mean to keep."""
+    X, y, _ = answers()
+    model = at.ExpectedCostClassifier(costs=COSTS, mean_budget=4.0, **SMALL).fit(X, y)
+    free = at.ExpectedCostClassifier(costs=COSTS, **SMALL).fit(X, y)
+    X, _, _ = answers(40, 9)
+    together, session = model.cost(X, budget=11.0), at.Session(model)
+    assert_array_equal(together, [session.predict(X.iloc[i], budget=11.0).cost for i in range(40)])
+    assert together.mean() < free.cost(X, budget=11.0).mean() == 11.0
+
+
+def test_a_mean_and_an_accuracy_are_not_wanted_at_once():
+    X, y, _ = answers(60)
+    with pytest.raises(ValueError, match="mean_budget or accuracy"):
+        at.ExpectedCostClassifier(costs=COSTS, mean_budget=4.0, accuracy=0.9, **SMALL).fit(X, y)
+
+
 def test_more_money_on_average_buys_more_right_answers():
     X, y, _ = answers()
     model = at.ExpectedCostClassifier(costs=COSTS, **SMALL).fit(X, y)
@@ -232,6 +249,13 @@ def test_a_selector_buys_the_step_that_tells_and_not_the_one_that_does_not():
     assert total.mean() < 0.6 * seconds.mean().min()
     assert model.cost(X).tolist() == [0.5] * len(X)
     assert model.expected_costs(X).shape == (len(X), 2)
+
+
+def test_a_selector_takes_no_cost_matrix():
+    X, seconds = problems(60)
+    model = at.AlgorithmSelector(costs={"size": 0.5, "noise": 0.5}, **SMALL).fit(X, seconds)
+    with pytest.raises(TypeError, match="cost_matrix"):
+        model.predict(X, cost_matrix=[[0, 1], [1, 0]])
 
 
 def test_a_step_dearer_than_what_it_saves_is_not_bought():

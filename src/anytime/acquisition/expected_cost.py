@@ -50,10 +50,8 @@ class _ExpectedCostModel(ClassifierFace, ColumnModel):
     random_state: Any
     verbose: int
     accuracy: float | None = None  # of classifiers
-    _value_leaves = (
-        10,
-        200,
-    )  # by which the worth of going on is judged: the fewest rows in one, and how many at most
+    # by which the worth of going on is judged: the fewest rows in one, and how many at most
+    _value_leaves = 10, 200
 
     money_: PricesOfMoney
 
@@ -167,8 +165,7 @@ class _ExpectedCostModel(ClassifierFace, ColumnModel):
         *,
         metered: bool = False,
     ) -> Run | ForestRun:
-        own = budget is None and mean_budget is None
-        if own:
+        if budget is None and mean_budget is None:
             budget, mean_budget = self.budget, self.mean_budget
         n, plan = len(rows.X), self.plan_
         if self.meter == "model" or np.ndim(mean_budget or 0.0) or not plan.n_stages:
@@ -183,7 +180,7 @@ class _ExpectedCostModel(ClassifierFace, ColumnModel):
         run = Run(plan, rows.X, metered=True, threads=self._threads(), held=rows.held)
         penalty = run.memory()["block 0 penalty"]
         if mean_budget is None:
-            penalty[:] = self._block.cost_penalty if own else self.cost_penalty
+            penalty[:] = self._block.cost_penalty
             run.advance(plan.n_stages, budget=cap, deadline=due, stop=stop)
         else:
             mean = min(int(self._ticks("mean_budget", mean_budget)), int(plan.stage_ticks[-1]))
@@ -206,8 +203,8 @@ class _ExpectedCostModel(ClassifierFace, ColumnModel):
     def truncate(self, budget: float | None = None, *, mean_budget: float | None = None) -> Self:
         """A model of its own that never spends more than ``budget`` on a row, and ``mean_budget`` on average.
 
-        The mean is kept by a price of money learned in training: also of rows that come one by one, to a session or a server, on
-        average over many.
+        Rows that come one by one, to a session or a server, go by a price of money learned in training: an estimate of the mean,
+        which many alike rows may miss in either direction.
         """
         check_is_fitted(self, "plan_")
         if mean_budget is None:
@@ -294,11 +291,11 @@ class ExpectedCostClassifier(_ExpectedCostModel):
     budget : float, default=None
         The most that any row may pay in a prediction that names no bound. None: no limit.
     mean_budget : float, default=None
-        What rows may pay on average in a prediction that names no bound. None: no limit. In a batch the mean is kept exactly;
-        rows that come one by one keep it on average.
+        What rows may pay on average in a prediction that names no bound. None: no limit. No batch pays more. Rows that come one
+        by one go by a price of money, and what they pay is near the mean only where they differ: alike rows all buy, or none.
     accuracy : float, default=None
-        Share of right answers that is wanted in a prediction that names no bound, at the least price at which training rows
-        had it. None: as many as can be had. With a cost matrix, one minus the mean cost of the answers.
+        Share of right answers wanted where a prediction names no bound, at the lowest mean price that reached it on training
+        rows. None: as many as can be had. With a cost matrix, one minus the mean cost of the answers. Not with ``mean_budget``.
     cost_matrix : (C, C), default=None
         What it costs to answer the second class where the first is true, in the order of ``classes_``. None: 1 where the
         answer is wrong.
@@ -337,7 +334,8 @@ class ExpectedCostClassifier(_ExpectedCostModel):
 
     Notes
     -----
-    Of more than 40,000 training rows a sample of so many is learned from.
+    Of more than 40,000 training rows a sample of so many is learned from. With a cost matrix or class weights, scores are
+    expected costs with their sign changed; ``predict_proba`` gives probabilities, ``answer`` and sessions 1 for what they choose.
 
     Examples
     --------
@@ -376,6 +374,11 @@ class ExpectedCostClassifier(_ExpectedCostModel):
     ) -> None:
         store(self, locals())
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self.mean_budget is not None and self.accuracy is not None:
+            raise ValueError("give mean_budget or accuracy: each sets the price of money")
+
     def fit(self, X: Any, y: Any, *, row_prices: ArrayLike | None = None) -> Self:
         """Work out what purchases are worth. A fit that fails leaves the model as it was.
 
@@ -403,7 +406,7 @@ class ExpectedCostClassifier(_ExpectedCostModel):
             weight = compute_class_weight(self.class_weight, classes=trained.classes_, y=labels)
             matrix = weight[:, None] * (1.0 - np.eye(n_classes) if matrix is None else matrix)
         losses = (1.0 - np.eye(n_classes) if matrix is None else matrix)[place]
-        inputs = _inputs_of(trained.columns_.categories, trained.classes_, numbers.shape[1])
+        inputs = AnswerInputs.of(trained.columns_.categories, trained.classes_, numbers.shape[1])
         trained._learn(numbers, np.eye(n_classes)[place], losses, inputs, row_prices, cost_matrix=matrix)
         self.__dict__ = trained.__dict__
         return self
@@ -459,6 +462,10 @@ class AlgorithmSelector(_ExpectedCostModel):
     plan_, money_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
         As in :class:`ExpectedCostClassifier`.
 
+    Notes
+    -----
+    Options have expected costs and no probabilities: ``predict_proba`` is 1 for the chosen option and 0 for the others.
+
     Examples
     --------
     >>> import anytime as at, numpy as np
@@ -470,10 +477,8 @@ class AlgorithmSelector(_ExpectedCostModel):
     ([0, 1], [0.1, 0.1])
     """
 
-    _value_leaves = (
-        30,
-        20,
-    )  # costs differ more than right and wrong do: a single time-out may count as thousands of seconds
+    # costs differ more than right and wrong do: a time-out may count as thousands of seconds
+    _value_leaves = 30, 20
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **_ExpectedCostModel._parameter_constraints,
@@ -533,7 +538,7 @@ class AlgorithmSelector(_ExpectedCostModel):
             raise ValueError(
                 "y has costs that are no numbers; give a time-out the cost that it is to count as"
             )
-        inputs = _inputs_of({}, trained.classes_, numbers.shape[1])
+        inputs = AnswerInputs.of({}, trained.classes_, numbers.shape[1])
         settings: dict[str, Any] = {"of_options": True}
         if self.option_groups is not None:
             settings |= {"option_groups": trained._places_of_groups(), "unanswered": float(losses.max())}
@@ -564,20 +569,16 @@ class AlgorithmSelector(_ExpectedCostModel):
         """(n, A) what each option is expected to cost, by what was bought. See ``answer`` for the parameters."""
         return -self._scores(X, budget, deadline, mean_budget)
 
-
-def _inputs_of(categories: Any, classes: NDArray[Any], n_columns: int) -> AnswerInputs:
-    """What trees ask: the columns, and of those whose categories are mostly labels the class that they name."""
-    place = {label: k for k, label in enumerate(classes.tolist())}
-    named = {
-        column: [place.get(value, -1) for value in values]
-        for column, values in categories.items()
-        if sum(value in place for value in values) >= 2
-    }
-    width = max((len(codes) for codes in named.values()), default=0)
-    table = np.full((len(named), width), -1, dtype=np.int32)
-    for row, codes in zip(table, named.values(), strict=True):
-        row[: len(codes)] = codes
-    return AnswerInputs(n_columns, np.array(list(named), dtype=np.int32), table, len(classes) if named else 0)
+    def predict(  # type: ignore[override]  # costs of options are learned, so no matrix can be given
+        self,
+        X: ArrayLike,
+        budget: Budget = None,
+        deadline: float | None = None,
+        *,
+        mean_budget: float | None = None,
+    ) -> Any:
+        """The option that is expected to cost least, (n,). See ``answer`` for the parameters."""
+        return super().predict(X, budget, deadline, mean_budget=mean_budget)
 
 
 def _checked_matrix(given: ArrayLike, n_classes: int) -> Array:

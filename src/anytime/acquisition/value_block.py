@@ -37,6 +37,21 @@ class AnswerInputs(NamedTuple):
     classes_of: NDArray[np.int32]  # (l, c)
     n_classes: int
 
+    @classmethod
+    def of(cls, categories: Mapping[int, Any], classes: NDArray[Any], n_columns: int) -> AnswerInputs:
+        """Columns with at least two class labels among their categories hold labels."""
+        place = {label: k for k, label in enumerate(classes.tolist())}
+        named = {
+            column: [place.get(value, -1) for value in values]
+            for column, values in categories.items()
+            if sum(value in place for value in values) >= 2
+        }
+        width = max((len(codes) for codes in named.values()), default=0)
+        table = np.full((len(named), width), -1, dtype=np.int32)
+        for row, codes in zip(table, named.values(), strict=True):
+            row[: len(codes)] = codes
+        return cls(n_columns, np.array(list(named), dtype=np.int32), table, len(classes) if named else 0)
+
     @property
     def pairs(self) -> NDArray[np.intp]:
         """(p, 2) places among ``labels``."""
