@@ -118,9 +118,9 @@ def summary(splits: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
             "oracle": float(np.mean([run["oracle"] for run in runs])),
             "shares": list(SHARES),
             "accuracy": ours.mean(axis=0).tolist(),
-            "paid_share": (np.array([run["paid"] for run in runs]) / runs[0]["single"]["price"])
-            .mean(axis=0)
-            .tolist(),
+            "paid_share": np.mean(
+                [np.array(run["paid"]) / run["single"]["price"] for run in runs], axis=0
+            ).tolist(),
             "frugalml": rival.mean(axis=0).tolist(),
             "same_at_half_price": bool(ours.mean(axis=0)[half] >= single),
             "a_point_more": bool(ours.mean(axis=0)[whole] >= single + 0.01),

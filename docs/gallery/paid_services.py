@@ -55,17 +55,17 @@ print(
     f"one by one, for a mean of 1.00: {answer.cost.mean():.2f} USD, {(answer.prediction == y[test]).mean():.3f} right"
 )
 
-figure, (left, lower) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
-left.plot(paid, right, "o-", color="C0", label="cascade, mean over requests")
+figure, (quality, spending) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+quality.plot(paid, right, "o-", color="C0", label="cascade, mean over requests")
 for name, price in prices.items():
     place = (price, (answers[f"{name} label"][test] == y[test]).mean())
-    left.plot(*place, "s", color="black")
-    left.annotate(name, place, xytext=(-8, -14), textcoords="offset points", size=8)
-left.set(xlabel="USD per 1,000 requests", ylabel="share right", title="Services alone, and asked in turn")
-left.legend(loc="lower right")
+    quality.plot(*place, "s", color="black")
+    quality.annotate(name, place, xytext=(-8, -14), textcoords="offset points", size=8)
+quality.set(xlabel="USD per 1,000 requests", ylabel="share right", title="Services alone, and asked in turn")
+quality.legend(loc="lower right")
 costs, counts = np.unique(np.round(answer.cost, 2), return_counts=True)
-lower.bar([f"{cost:.2f}" for cost in costs], counts, color="C1")
-lower.set(
+spending.bar([f"{cost:.2f}" for cost in costs], counts, color="C1")
+spending.set(
     xlabel="paid for a request (USD per 1,000)", ylabel="requests", title="Who pays what, at a mean of 1 USD"
 )
 folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
