@@ -160,6 +160,9 @@ def test_sums_of_decimal_prices_do_not_break_a_budget_that_they_meet(recorded):
     table = recorded.assign(**{"small price": 0.1, "large price": 0.1})
     cascade = made({"small": small, "large": failing}, {"small": 0.1, "large": 0.1}, retries=5)
     answer = cascade.fit(table, TRUTH).predict(9, budget=0.3)
+    assert (
+        cascade.model.costs_.prices["large"] == 0.1
+    )  # and not the mean of 400 of them, which is a little more
     assert answer.attempts == {"large": 3}
     assert len(calls) == 3
 

@@ -212,7 +212,7 @@ class ServiceCascade:
             {column: self._column(column, answers) for listed in groups.values() for column in listed}
         )
         row_prices = np.column_stack([self._row_prices(name, answers) for name in groups])
-        prices = dict(zip(groups, row_prices.mean(axis=0).tolist(), strict=True))
+        prices = dict(zip(groups, map(_rounded, row_prices.mean(axis=0)), strict=True))
         costs = FeatureCosts(prices, groups=groups, unit=self.unit)
         if graded:
             options = {name: name for name in self.services}
