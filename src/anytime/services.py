@@ -62,7 +62,7 @@ def cascade(
     retries : int, default=0
         Further attempts after one that has failed. They are paid for, and made only where the budget allows.
     **settings
-        Of :class:`~anytime.ExpectedCostClassifier`: ``mean_budget``, ``accuracy``, ``cost_matrix``, ``random_state``, ...
+        Of :class:`~anytime.ExpectedCostClassifier`: ``mean_budget``, ``accuracy``, ``cost_penalty``, ``cost_matrix``, ...
 
     Returns
     -------
@@ -75,7 +75,7 @@ def cascade(
     ...     return (n % 3 == 0, 0.9) if n % 2 == 0 else (False, 0.5)
     >>> services = {"small": small, "large": lambda n: n % 3 == 0}
     >>> numbers = list(range(400))
-    >>> cascade = at.cascade(services, prices={"small": 1, "large": 20}, random_state=0)
+    >>> cascade = at.cascade(services, prices={"small": 1, "large": 20}, cost_penalty=0.005, random_state=0)
     >>> cascade = cascade.fit(cascade.record(numbers), [n % 3 == 0 for n in numbers])
     >>> [(bool(answer.prediction), answer.services, answer.cost) for answer in map(cascade.predict, [8, 9])]
     [(False, ['small'], 1.0), (True, ['small', 'large'], 21.0)]
