@@ -41,6 +41,7 @@ class Scenario(NamedTuple):
     fold: NDArray[np.intp]
     groups: dict[str, list[str]]
     requires: dict[str, list[str]]
+    limit: float  # seconds of an instance, features included
 
     def costs(self, rows: NDArray[np.intp]) -> at.FeatureCosts:
         """Mean seconds of the steps on some instances."""
@@ -104,16 +105,21 @@ def read_scenario(folder: Path) -> Scenario:
         by_instance("cv")["fold"].astype(float).astype(int).to_numpy(),
         groups,
         {step: text.split(";") for step, text in needed.items()},
+        limit,
     )
 
 
 def total_seconds(
     scenario: Scenario, rows: NDArray[np.intp], bought: NDArray[np.bool_], chosen: NDArray[np.intp]
 ) -> Any:
-    """(n,) steps that were bought and the solver that was chosen; a step that solves an instance ends it."""
+    """(n,) steps that were bought and the solver that was chosen; a step that solves an instance ends it.
+
+    Where both together exceed the limit, the instance has timed out, as ASlib counts it.
+    """
     solver = scenario.seconds.to_numpy()[rows, chosen]
     solved = (bought & scenario.solved[rows]).any(axis=1)
-    return (bought * scenario.step_seconds.to_numpy()[rows]).sum(axis=1) + np.where(solved, 0.0, solver)
+    total = (bought * scenario.step_seconds.to_numpy()[rows]).sum(axis=1) + np.where(solved, 0.0, solver)
+    return np.where(~solved & (total > scenario.limit), 10 * scenario.limit, total)
 
 
 def purchases(model: Any, X: pd.DataFrame) -> NDArray[np.bool_]:
