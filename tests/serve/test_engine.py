@@ -17,6 +17,7 @@ from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import Run
 from anytime.losses import LINKS
 from anytime.plan import Plan
+from anytime.runtime import BatchSession
 from anytime.serve.engine import Engine
 from anytime.serve.pace import StagePace, checkpoints_of
 from anytime.serve.policy import Adaptive
@@ -118,7 +119,7 @@ def test_a_mean_budget_is_the_models_own():
 
 @settings(max_examples=25)
 @given(plans(), st.floats(0.5, 1.0))
-def test_confidence_stops_each_row_at_the_first_checkpoint_that_is_sure_enough(plan, confidence):
+def test_confidence_stops_each_row_at_the_first_stage_that_is_sure_enough(plan, confidence):
     model = model_of(plan)
     if not LINKS[plan.link].classifies:
         with pytest.raises(ValueError, match="confidence stops classifiers"):
@@ -132,13 +133,23 @@ def test_confidence_stops_each_row_at_the_first_checkpoint_that_is_sure_enough(p
     last = model.answer(ROWS).stage
     for i in range(len(ROWS)):
         sure = []
-        for stage in pace.checkpoints:
+        for stage in range(plan.n_stages + 1):  # 0: before the first
             run = Run(plan, ROWS[i : i + 1])
-            run.advance(int(stage))
+            run.advance(stage)
             if LINKS[plan.link].transform(run.scores()).max() >= confidence:
                 sure.append(int(run.done[0]))
         assert served.stage[i] == min([*sure, last[i]])
         assert not served.partial[i]
+
+
+def test_questions_stop_where_sessions_do_however_many_stages_there_are():
+    model, n = model_of(many_stages(100)), 100
+    X = np.random.default_rng(0).normal(size=(30, 4))
+    engine = VirtualEngine(model, steady(n, 1e-4), Adaptive(RESERVE), slo=10.0)
+    (served,) = replay(engine, [(0.0, X, {"confidence": 0.9})])
+    stages = BatchSession(model, X, confidence=0.9).advance().stage
+    assert_array_equal(served.stage, stages)
+    assert not np.isin(stages, checkpoints_of(n)).all()
 
 
 @given(plans(), st.data(), st.sampled_from(["model", "realised"]))

@@ -61,12 +61,15 @@ class Cohort:
             piece.cohort, piece.offset = self, offset
             offset += piece.rows
         self.stepwise = any(piece.ticket.stepwise for piece in pieces)
-        self.asks_every_stage = any(piece.ticket.bounds.margins is not None for piece in pieces)
+        self.asks_every_stage = any(piece.ticket.bounds.stepwise for piece in pieces)
         self.stage, self.rows = 0, len(X)
         # every row comes as far as it is told to
         steady = not capped and held is None and not plan.stops
         self._common = wanted[0] if alike and steady and not self.stepwise else None
         self._reading: Answer | None = None
+        if self.asks_every_stage:  # also before the first, as sessions do
+            self._let_sure_rows_leave()
+            self._count_rows_that_go_on()
 
     def advance(self, stage: int) -> None:
         """Take all rows that want it to ``stage``."""
@@ -86,9 +89,15 @@ class Cohort:
             self._let_sure_rows_leave()
         if isinstance(self.progress, Run):
             self._note(self.progress.incomplete, "groups")
+        self.stage = stage
+        self._count_rows_that_go_on()
+
+    def _count_rows_that_go_on(self) -> None:
+        done = self.progress.done
         active = self.until > done
         self.rows = int(np.count_nonzero(active))
-        self.stage = int(done[active].min()) if self.rows else stage
+        if self.rows:
+            self.stage = int(done[active].min())
         # all are equally far, as they are mostly
         if self.rows == len(done) and int(done.max()) == self.stage:
             for piece in self.pieces:

@@ -209,7 +209,8 @@ class Scheduler:
         self._at_work = [lead]
         cohort = lead.cohort or queue.take_up(lead, stage)
         self._at_work = list(cohort.pieces)
-        self._advance(queue, cohort, stage)
+        if cohort.rows:  # not all of them were sure before the first stage
+            self._advance(queue, cohort, stage)
         ready = [
             piece
             for piece in cohort.pieces
