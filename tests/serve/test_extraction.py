@@ -66,6 +66,23 @@ def test_raw_examples_get_the_answers_of_their_columns(model):
     assert not served.partial.any()
 
 
+def test_raw_examples_keep_to_a_mean_budget_over_all_questions(model):
+    """The first stage buys both groups, for 6: what one example saves, the next spends."""
+
+    async def main():
+        engine = Engine(
+            model,
+            StagePace.measure(model, seconds=0.01),
+            Adaptive(1e-3),
+            extraction=Extraction(model, Extractors(features())),
+        )
+        return [await engine.answer(nothing_sent(RAWS[:1], mean_budget=3.0)) for _ in range(200)]
+
+    costs = np.concatenate([answer.cost for answer in asyncio.run(main())])
+    assert set(costs) == {0.0, 6.0}
+    assert costs.mean() == pytest.approx(3.0, rel=0.02)
+
+
 def test_asynchronous_extractors_answer_too(model):
     async def dear(raw):
         await asyncio.sleep(0.001)

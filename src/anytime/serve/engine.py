@@ -13,6 +13,7 @@ import copy
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -195,13 +196,16 @@ class Engine:
             raise ValueError(
                 "this server has no extractors, so raw examples cannot be answered; send columns"
             )
-        # says what is wrong with them
-        self._bounds_of(question.budget, question.mean_budget, question.confidence)
+        account, mean = self._account_of(question)
+        self._bounds_of(question.budget, mean, question.confidence)  # says what is wrong with them
         due, reserve = self._due(question)
+        bounded = replace(question, mean_budget=mean)
         self.queue += 1
         try:
-            async for answer in self.extraction.stream(question, due - reserve, look):
+            async for answer in self.extraction.stream(bounded, due - reserve, look):
                 if answer.reason:
+                    if account is not None:
+                        account.note(float(np.sum(answer.cost)), len(answer.cost))
                     self._tell("answered", answer, self.queue - 1)
                 yield answer
         finally:
@@ -229,9 +233,7 @@ class Engine:
                 f"a question is a matrix with {self.model.plan_.n_features} columns and at least one row; "
                 f"this one has shape {X.shape}"
             )
-        account, mean = self._account(question.mean_budget), question.mean_budget
-        if account is not None:
-            mean = account.allowance(self._first_cost)
+        account, mean = self._account_of(question)
         bounds = self._bounds_of(question.budget, mean, question.confidence)
         queue = self._small if len(X) <= self._piece_rows else self._large
         ticket = Ticket(question, *self._due(question), queue, bounds)
@@ -244,13 +246,15 @@ class Engine:
             ticket.reason = "complete" if way.branch == best else "budget"
         return ticket
 
-    def _account(self, mean_budget: float | None) -> Account | None:
-        """What questions with this mean budget have cost so far; None: there is no such bound, or no sense in one."""
-        if mean_budget is None or not 0.0 <= mean_budget < np.inf:
-            return None
-        if mean_budget not in self._accounts and len(self._accounts) >= _MOST_ACCOUNTS:
+    def _account_of(self, question: Question) -> tuple[Account | None, float | None]:
+        """The account of all questions with this mean budget, and what it allows this one; None: no bound, or no sense in one."""
+        mean = question.mean_budget
+        if mean is None or not 0.0 <= mean < np.inf:
+            return None, mean
+        if mean not in self._accounts and len(self._accounts) >= _MOST_ACCOUNTS:
             self._accounts.pop(next(iter(self._accounts)))
-        return self._accounts.setdefault(mean_budget, Account(mean_budget))
+        account = self._accounts.setdefault(mean, Account(mean))
+        return account, account.allowance(self._first_cost)
 
     @cached_property
     def _first_cost(self) -> float:

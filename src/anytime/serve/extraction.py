@@ -110,7 +110,13 @@ class Extraction(SessionsBeside):
         session.give({name: question.X[i, where] for name, where in columns.items() if len(where)})
         sessions[i] = session
         left = None if due == np.inf else max(due - self.clock(), 0.0)
-        session.resume(budget=question.budget, deadline=left, confidence=question.confidence, stop=stop)
+        session.resume(
+            budget=question.budget,
+            mean_budget=question.mean_budget,
+            deadline=left,
+            confidence=question.confidence,
+            stop=stop,
+        )
 
     def _read(self, sessions: list[Any], question: Question) -> Answer:
         """What all sessions have come to."""
