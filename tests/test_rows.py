@@ -190,6 +190,14 @@ def test_columns_are_found_by_name_in_any_order_and_others_ignored(boosted):
         assert boosted.predict_one(shuffled.iloc[0]) == boosted.predict(TABLE)[0]
 
 
+def test_a_warning_says_so_where_no_stage_could_run(replacing):
+    """Answers before the first purchase are a constant: nobody should take them for predictions."""
+    first = replacing.order_[0]
+    with pytest.warns(UserWarning, match=f"'{first}' is not there: no stage could run without it"):
+        answers = replacing.predict(TABLE.drop(columns=first))
+    assert np.ptp(answers) == 0
+
+
 @pytest.mark.parametrize("family", ["boosted", "replacing"])
 def test_a_column_that_is_not_there_is_warned_of_and_done_without(family, request):
     model = request.getfixturevalue(family)

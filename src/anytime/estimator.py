@@ -623,7 +623,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
                 wanted = self.plan_.choice(self._known_ticks(budget, mean_budget, due, stop))
                 run.incomplete |= (wanted.branch != choice.branch) | (wanted.stages != choice.stages)
             if run.incomplete.any():
-                warn_of_absent(rows)
+                warn_of_absent(rows, any_stage_ran=bool(run.updates.any()))
         return run
 
     def _scores(

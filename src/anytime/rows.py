@@ -102,14 +102,17 @@ def spellings(known: Iterable[str], names: Iterable[str]) -> dict[str, str]:
     return {name: spelled for name, spelled in here.items() if spelled is not None}
 
 
-def warn_of_absent(rows: Rows) -> None:
+def warn_of_absent(rows: Rows, any_stage_ran: bool = True) -> None:
     """Say which columns were wanted and not there."""
     if not rows.absent:
         return
-    names = listed(rows.absent)
-    which = f"column {names} is" if len(rows.absent) == 1 else f"columns {names} are"
+    names, one = listed(rows.absent), len(rows.absent) == 1
+    which = f"column {names} is" if one else f"columns {names} are"
+    what = "answers are the best that can be had without"
+    if not any_stage_ran:
+        what = f"no stage could run without {'it' if one else 'them'}, so every answer is the one before the first purchase"
     hint = f"; {rows.hint}" if rows.mistaken else ""
-    _warn(f"the {which} not there: answers are the best that can be had without{hint}")
+    _warn(f"the {which} not there: {what}{hint}")
 
 
 def warn_of_mistakes(rows: Rows) -> None:
