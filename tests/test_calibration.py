@@ -224,6 +224,69 @@ def test_rows_that_pay_for_their_own_paths_are_covered_at_every_budget():
         forest.set_params(meter="model").predict_set(X)
 
 
+def test_sets_do_not_depend_on_powers_that_were_fitted_to_the_same_rows(calibrated):
+    """Ranks of calibrated probabilities would: with few held-out rows they cover less than they promise."""
+    X = TEST_ROWS[0]
+    learned = calibrated.plan_.calibration
+    other = copy.copy(calibrated)
+    other.plan_ = replace(
+        calibrated.plan_,
+        calibration=replace(learned, power=learned.power * [0.2, 1, 5], floor=learned.floor + 0.1),
+    )
+    assert np.abs(other.predict_proba(X) - calibrated.predict_proba(X)).max() > 0.1
+    for budget in (1, 3, 7):
+        assert_array_equal(other.predict_set(X, 0.9, budget), calibrated.predict_set(X, 0.9, budget))
+
+
+def one_column_after_another(n_stages):
+    """Scores of two classes that every stage replaces; the stages between knots are worse than those at knots."""
+    random = np.random.default_rng(0)
+    signs = np.where(np.arange(n_stages) % 2 == 0, 1.0, -1.0)[:, None]
+    blocks = [LinearBlock([0], random.uniform(1, 3) * sign * np.ones((1, 1))) for sign in signs]
+    plan = Plan(
+        blocks=blocks,
+        costs=at.FeatureCosts(np.ones(1)).bind(1),
+        base=np.zeros(1),
+        link="logistic",
+        evaluation_costs=np.ones(n_stages),
+        replaces=np.ones(n_stages, dtype=bool),
+    )
+    return fitted(at.AnytimeClassifier, plan, np.arange(2), meter="model")
+
+
+def test_coverage_is_kept_between_the_stages_that_quantiles_are_kept_for():
+    """Every other stage is wrong wherever its neighbours are right: the quantile of an earlier stage would not cover it."""
+    random = np.random.default_rng(0)
+    y = random.integers(0, 2, 1200)
+    X = (2.0 * y - 1 + random.normal(size=1200))[:, None]
+    model = one_column_after_another(100).calibrate(X[:600], y[:600])
+    assert len(model.plan_.calibration.reach) < 70
+    for stage, cost in enumerate([0.0, *model.stage_costs_]):
+        inside = model.predict_set(X[600:], 0.9, cost)
+        assert inside[np.arange(600), y[600:]].mean() > 0.85, stage
+
+
+def test_budgets_between_those_of_quantiles_are_covered(monkeypatch):
+    X, y = drawn(2000, seed=9)
+    monkeypatch.setattr("anytime.calibrated._BUDGETS", 2)
+    few = boasting(meter="realised").calibrate(X[:1000], y[:1000]).plan_.calibration
+    monkeypatch.undo()
+    each = boasting(meter="realised").calibrate(X[:1000], y[:1000]).plan_.calibration
+    assert len(few.reach) < len(each.reach)
+    assert (few.quantile(each.reach, 0.9) >= each.quantile(each.reach, 0.9)).all()
+    assert (
+        each.quantile(few.reach, 0.9) < few.quantile(few.reach, 0.9)
+    ).any()  # which alone would not be enough
+
+
+def test_calibrating_again_chooses_the_stops_of_a_mean_budget_again():
+    once = boasting().calibrate(*drawn(600, seed=1))
+    table = once.plan_.stop_table
+    again = once.calibrate(*drawn(600, seed=2)).plan_.stop_table
+    assert again is not table
+    assert_array_equal(again.margins, boasting().calibrate(*drawn(600, seed=2)).plan_.stop_table.margins)
+
+
 # ---------------------------------------------------------------------- one calibration, wherever a model is run
 
 
@@ -435,6 +498,51 @@ def test_auto_says_where_rows_are_too_few():
         at.GradientBoostingClassifier(calibration="platt").fit(np.eye(40), np.arange(40) % 2)
 
 
+def test_auto_says_where_classes_have_too_few_rows():
+    with pytest.raises(ValueError, match="there are only 0 rows of classes that have 5"):
+        at.GradientBoostingClassifier(calibration="auto").fit(np.eye(40), np.arange(40) % 20)
+
+
+def test_auto_refuses_to_go_on_with_rows_it_has_held_out():
+    """Every fit draws anew: the second would calibrate on rows that the first was trained on."""
+    X, y = drawn(100, seed=0)
+    with pytest.raises(ValueError, match="warm_start=True the model would have been trained on"):
+        at.SpeedBoostClassifier(calibration="auto", warm_start=True).fit(X, y)
+
+
+def test_auto_takes_a_column_of_labels_and_refuses_several_targets_before_training():
+    X, y = drawn(100, seed=0)
+    model = at.GroupPursuitRegressor(calibration="auto", random_state=0)
+    with pytest.raises(ValueError, match="for one target"):
+        model.fit(X, np.stack([y, y], axis=1))
+    assert not hasattr(model, "plan_")
+    with pytest.warns(UserWarning, match="column-vector"):
+        column = copy.copy(model).fit(X, y[:, None].astype(float))
+    assert_array_equal(column.predict_interval(X), model.fit(X, y.astype(float)).predict_interval(X))
+    classifier = at.GroupPursuitClassifier(calibration="auto", random_state=0)
+    with pytest.warns(UserWarning, match="column-vector"):
+        assert classifier.fit(X, y[:, None]).predict_set(X).any()
+
+
+def test_auto_holds_out_no_row_without_weight(monkeypatch):
+    X, y = drawn(200, seed=0)
+    weight = (np.arange(200) % 2).astype(float)
+    held = []
+    monkeypatch.setattr(at.GroupPursuitClassifier, "calibrate", lambda self, X, y: held.append(X) or self)
+    at.GroupPursuitClassifier(calibration="auto", random_state=0).fit(X, y, weight)
+    assert len(held[0]) == 20
+    assert np.isin(held[0][:, 0], X[1::2, 0]).all()
+
+
+def test_levels_are_those_that_were_calibrated(calibrated, monkeypatch):
+    """A file keeps its levels: another version that has others reads it as it was written."""
+    content = packed(calibrated)
+    assert_array_equal(Parts(content).arrays["plan.calibration.levels"], LEVELS)
+    monkeypatch.setattr("anytime.calibration.LEVELS", np.array([0.5, 0.9]))
+    again = at.load(io.BytesIO(content))
+    assert_array_equal(again.predict_set(TEST_ROWS[0], 0.8, 3), calibrated.predict_set(TEST_ROWS[0], 0.8, 3))
+
+
 def test_a_calibration_of_another_plan_is_refused(calibrated):
     learned = calibrated.plan_.calibration
     with pytest.raises(ValueError, match="for 2 stages, but the plan has 3"):
@@ -451,8 +559,9 @@ def test_a_calibration_of_another_plan_is_refused(calibrated):
         ({"power": np.ones(4)}, "powers and a floor"),
         ({"floor": np.full(4, -1.0)}, "not negative"),
         ({"floor": np.zeros(3)}, "powers and a floor"),
-        ({"enough": np.full(LEVELS.size, np.nan)}, "thresholds"),
-        ({"enough": np.zeros(3)}, "thresholds"),
+        ({"stop_thresholds": np.full(LEVELS.size, np.nan)}, "thresholds"),
+        ({"stop_thresholds": np.zeros(3)}, "thresholds"),
+        ({"levels": LEVELS[::-1]}, "levels of coverage must increase"),
         ({"reach": np.array([1, 2, 3, 4])}, "begin at 0"),
         ({"reach": np.array([0, 2, 2, 3])}, "increase"),
         ({"quantiles": np.full((4, LEVELS.size), np.nan)}, "quantiles"),
@@ -469,7 +578,7 @@ def test_a_file_with_a_damaged_calibration_is_refused(calibrated):
         ("power", np.zeros_like, "powers of probabilities"),
         ("reach", np.ones_like, "begin at 0"),
         ("quantiles", lambda a: a[:, :5], "quantiles must be"),
-        ("enough", lambda a: -a, "thresholds for stopping"),
+        ("stop_thresholds", lambda a: -a, "thresholds for stopping"),
     ):
         parts = Parts(packed(calibrated))
         parts.arrays[f"plan.calibration.{name}"] = change(parts.arrays[f"plan.calibration.{name}"])

@@ -32,17 +32,14 @@ __all__ = ["Intervals", "LabelSets", "holding_out"]
 
 _KNOTS = 64  # stages at which probabilities are calibrated; stages between two of them go with the earlier
 _BUDGETS = 96  # for which quantiles are kept where rows of one budget end after different stages
-_DECIDED_BUDGETS, _MOST_DECIDED = (
-    16,
-    1000,
-)  # the same, and rows, where each row decides what it buys, which takes long
+# the same, and rows, where each row decides what it buys, which takes long
+_DECIDED_BUDGETS, _MOST_DECIDED = 16, 1000
 _FEWEST_ROWS = 50  # that a stage has answered, for a calibration of its own
 _TABLE_ROWS, _TABLE_STAGES = 50, 96  # the fewest rows and the most stages for a table of stops
-_HELD_OUT, _MOST_HELD_OUT = (
-    0.2,
-    5000,
-)  # share of the training rows, and the most of them, that ``calibration="auto"`` holds out
+# share of the training rows, and the most of them, that ``calibration="auto"`` holds out
+_HELD_OUT, _MOST_HELD_OUT = 0.2, 5000
 _FEWEST_TRAINING_ROWS = 20
+_FEWEST_OF_CLASS = 5  # rows of a class, for some of them to be held out
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -57,7 +54,7 @@ class _Calibrated:
 
         Probabilities of a classifier then are right as often as they say, ``confidence=`` stops rows of which that share is
         right, ``mean_budget=`` lets sure rows leave early, and ``predict_set`` or ``predict_interval`` have their quantiles.
-        Predictions do not change.
+        Predictions within a budget do not change. What an earlier call has learned is replaced. Rows count equally.
 
         Parameters
         ----------
@@ -108,34 +105,32 @@ class _Calibrated:
         self.plan_ = chain
         return self
 
-    def _misfit_within(
-        self: Any, X: Any, coverage: float, budget: Any, read: Callable[[Run], Array]
-    ) -> tuple[Array, Array]:
-        """What ``read`` takes from the run of each row, (n, K), and how badly these rows may fit, (n,)."""
+    def _values_and_bounds(self: Any, X: Any, coverage: float, budget: Any) -> tuple[Array, Array]:
+        """Raw probabilities or numbers of each row, (n, K), and the nonconformity that is allowed to it, (n,)."""
         check_is_fitted(self, "plan_")
         if not is_amount(coverage) or not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage must be a share between 0 and 1, not {coverage!r}")
         calibration: Calibration | None = self.plan_.calibration
         by_budget = self.meter == "realised"
         if calibration is None or calibration.by_budget != by_budget:
+            otherwise = ', or give calibration="auto"' if hasattr(self, "calibration") else ""
             raise ValueError(
-                f"this {type(self).__name__} has no held-out rows to judge by: call calibrate(X_val, y_val) first, or give "
-                'calibration="auto"'
+                f"this {type(self).__name__} has no held-out rows to judge by: call calibrate(X_val, y_val) first{otherwise}"
             )
         if budget is None and self.mean_budget is not None:
             raise ValueError("a mean budget chooses rows, which no coverage holds for: give a budget")
         rows = self._read_in(X)
-        told, allowed = None, np.empty(len(rows.X))
+        values, allowed = None, np.empty(len(rows.X))
         for which, part, money in self._parts_by_branch(rows, budget, None, np.inf):
             run = self._run_plan(part, money, None, np.inf, metered=True)
             reach = self._reach_of(run, money)
             reach = reach if by_budget else np.where(run.incomplete, run.answered, reach)
             allowed[which] = run.plan.calibration.quantile(np.broadcast_to(reach, len(part.X)), coverage)
-            some = read(run)
-            told = np.empty((len(rows.X), some.shape[1])) if told is None else told
-            told[which] = some
-        assert told is not None
-        return told, allowed
+            some = _values(run)
+            values = np.empty((len(rows.X), some.shape[1])) if values is None else values
+            values[which] = some
+        assert values is not None
+        return values, allowed
 
     def _reach_of(self: Any, run: Run, budget: Any) -> Any:
         """Stages, or ticks where the realised cost is counted, that a budget lets rows go."""
@@ -163,14 +158,16 @@ class LabelSets(_Calibrated):
         """Labels of which one is right, for this share of the rows: a conformal set for each row.
 
         A label belongs to the set where its probability is not below a threshold, which held-out rows have set for the stage, or
-        the branch, that answers this budget. More money makes the sets smaller, not less sure.
+        the branch, that answers this budget. These are the model's own probabilities: calibrated ones were fitted to the same
+        held-out rows, which a threshold set on those rows would not allow for. More money makes the sets smaller, not less sure.
 
         Parameters
         ----------
         X : (n, d)
         coverage : float, default=0.95
-            Share of rows whose set holds their label, at least. On average over held-out rows and new rows of the same kind it is
-            kept exactly; for n held-out rows it varies by about ``sqrt(coverage * (1 - coverage) / n)``.
+            Share of rows whose set holds their label, at least, on average over held-out rows and new rows of the same kind; for
+            n held-out rows it varies by about ``sqrt(coverage * (1 - coverage) / n)``. Where the model itself stops rows by a
+            ``confidence``, or every row decides what it buys within the budget, it is kept approximately.
         budget : float or (n,) float, default=None
             As in ``answer``.
         allow_empty : bool, default=False
@@ -187,16 +184,23 @@ class LabelSets(_Calibrated):
         ValueError
             Where the model is not calibrated, or ``coverage`` is no share.
         """
-        told, allowed = self._misfit_within(X, coverage, budget, _probabilities)
-        inside = 1.0 - told <= allowed[:, None] + 1e-12
+        probabilities, allowed = self._values_and_bounds(X, coverage, budget)
+        inside = probabilities >= -allowed[:, None] * (1.0 - 1e-9)
         if not allow_empty:
-            inside[np.arange(len(told)), told.argmax(axis=1)] = True
+            inside[np.arange(len(probabilities)), probabilities.argmax(axis=1)] = True
         return self._wrapped(inside, X, self.classes_)
 
     def _held_out_targets(self: Any, y: ArrayLike) -> NDArray[Any]:
         labels = column_or_1d(y, warn=True)
-        codes = np.searchsorted(self.classes_, labels) if len(labels) else np.empty(0, dtype=np.intp)
-        codes = np.minimum(codes, len(self.classes_) - 1)
+        order = np.argsort(
+            self.classes_
+        )  # outputs of an imported network need not be in the order of the labels
+        codes = (
+            np.searchsorted(self.classes_, labels, sorter=order)
+            if len(labels)
+            else np.empty(0, dtype=np.intp)
+        )
+        codes = order[np.minimum(codes, len(order) - 1)]
         unknown = labels[self.classes_[codes] != labels]
         if unknown.size:
             raise ValueError(f"{unknown.tolist()[0]!r} is none of the classes that the model knows")
@@ -207,47 +211,37 @@ class LabelSets(_Calibrated):
         power = np.ones((plan.n_stages + 1, link.n_classes(plan.n_outputs)))
         floor = np.full(plan.n_stages + 1, 1e-9)
         likely, right, margins = (np.empty((plan.n_stages + 1, n)) for _ in range(3))
-        record = _Misfits(plan, n, by_budget)
+        record = _Nonconformity(plan, n, by_budget)
 
-        def probabilities(run: Run) -> Array:
-            return Calibration.scaled(link.transform(run.scores()), power[run.answered], floor[run.answered])
+        def nonconformity(run: Run, rows: Any) -> Array:
+            return _of_labels(run, targets[rows])
 
         run = Run(plan, X, metered=by_budget)
         for stage in range(plan.n_stages + 1):
             run.advance(stage)
             scores, own = run.scores(), run.answered == stage
+            raw = link.transform(scores)
             power[stage], floor[stage] = power[stage - 1], floor[stage - 1]
             if stage in record.knots and (own.all() or np.count_nonzero(own) >= _FEWEST_ROWS):
-                power[stage], floor[stage] = fitted_power(link.transform(scores[own]), targets[own])
-            told = probabilities(run)
-            likely[stage], right[stage] = told.max(axis=1), link.leading(scores) == targets
-            margins[stage] = link.margin(scores)
-            record.note(stage, 1.0 - told[np.arange(n), targets], run)
-        quantiles = record.quantiles(
-            X, lambda run, rows: 1.0 - probabilities(run)[np.arange(len(rows)), targets[rows]]
-        )
-        enough = stopping_thresholds(likely[:-1], right[:-1] > 0)
+                power[stage], floor[stage] = fitted_power(raw[own], targets[own])
+            likely[stage] = Calibration.scaled(raw, power[run.answered], floor[run.answered]).max(axis=1)
+            right[stage], margins[stage] = link.leading(scores) == targets, link.margin(scores)
+            record.note(stage, nonconformity(run, slice(None)), run)
+        quantiles = record.quantiles(X, nonconformity)
+        thresholds = stopping_thresholds(likely[:-1], right[:-1] > 0)
         table = plan.stop_table
-        if table is None and _takes_table(plan, n):
+        if _takes_table(plan, n):
             table = stop_table(likely[1:], margins[1:], plan.stage_costs)
         return replace(
-            plan, calibration=Calibration(power, floor, enough, *quantiles, by_budget), stop_table=table
+            plan, calibration=Calibration(power, floor, thresholds, *quantiles, by_budget), stop_table=table
         )
 
     def _with_own_quantiles(self, plan: Plan, X: Array, targets: NDArray[Any]) -> Plan:
         """A calibrated plan that has got rules, with the quantiles of the rows that stop by them."""
         assert plan.calibration is not None
-        by_budget = plan.calibration.by_budget
-
-        def misfit(run: Run, rows: Any) -> Array:
-            told = plan.probabilities(run.scores(), run.answered)
-            return np.asarray(1.0 - told[np.arange(len(told)), targets[rows]])
-
-        record, run = _Misfits(plan, len(X), by_budget), Run(plan, X, metered=by_budget)
-        for stage in range(plan.n_stages + 1):
-            run.advance(stage)
-            record.note(stage, misfit(run, slice(None)), run)
-        reach, quantiles = record.quantiles(X, misfit)
+        reach, quantiles = _measured(
+            plan, X, plan.calibration.by_budget, lambda run, rows: _of_labels(run, targets[rows])
+        )
         return replace(plan, calibration=replace(plan.calibration, reach=reach, quantiles=quantiles))
 
 
@@ -276,9 +270,9 @@ class Intervals(_Calibrated):
         ValueError
             Where the model is not calibrated, or ``coverage`` is no share.
         """
-        told, allowed = self._misfit_within(X, coverage, budget, _values)
+        values, allowed = self._values_and_bounds(X, coverage, budget)
         around = np.stack([-allowed, allowed], axis=1)
-        return self._wrapped(told + around, X, np.array(["lower", "upper"]))
+        return self._wrapped(values + around, X, np.array(["lower", "upper"]))
 
     def _held_out_targets(self: Any, y: ArrayLike) -> NDArray[Any]:
         if self.plan_.n_outputs > 1:
@@ -289,58 +283,85 @@ class Intervals(_Calibrated):
         return targets
 
     def _learned(self, plan: Plan, X: Array, targets: NDArray[Any], by_budget: bool) -> Plan:
-        def misfit(run: Run, rows: Any) -> Array:
+        def nonconformity(run: Run, rows: Any) -> Array:
             return np.asarray(np.abs(_values(run)[:, 0] - targets[rows]))
 
-        record, run = _Misfits(plan, len(X), by_budget), Run(plan, X, metered=by_budget)
-        for stage in range(plan.n_stages + 1):
-            run.advance(stage)
-            record.note(stage, misfit(run, slice(None)), run)
         nothing, never = np.zeros((plan.n_stages + 1, 0)), np.full(LEVELS.size, np.inf)
-        quantiles = record.quantiles(X, misfit)
+        quantiles = _measured(plan, X, by_budget, nonconformity)
         learned = Calibration(nothing, np.zeros(plan.n_stages + 1), never, *quantiles, by_budget)
         return replace(plan, calibration=learned)
 
 
-class _Misfits:
+class _Nonconformity:
     """How badly held-out rows fit after every stage, and what they have paid by then."""
 
     def __init__(self, plan: Plan, n_rows: int, by_budget: bool) -> None:
         self.plan, self.by_budget = plan, by_budget
-        self.misfit = np.empty((plan.n_stages + 1, n_rows))
+        self.after = np.empty((plan.n_stages + 1, n_rows))
         self.paid = np.zeros((plan.n_stages + 1, n_rows if by_budget else 0), dtype=np.int64)
         self.knots = np.arange(plan.n_stages + 1)
         if plan.n_stages > _KNOTS:
             spaced = np.rint(np.geomspace(1, plan.n_stages, _KNOTS)).astype(np.int64)
             self.knots = np.unique(np.concatenate([[0], spaced]))
 
-    def note(self, stage: int, misfit: Array, run: Run) -> None:
+    def note(self, stage: int, nonconformity: Array, run: Run) -> None:
         """What rows have after a stage."""
-        self.misfit[stage] = misfit
+        self.after[stage] = nonconformity
         if self.by_budget:
             assert run.ledger is not None
             self.paid[stage] = run.ledger.paid
 
-    def quantiles(self, X: Array, misfit_of: Callable[[Run, Any], Array]) -> tuple[NDArray[np.int64], Array]:
-        """``reach`` and ``quantiles`` of a calibration; ``misfit_of`` some rows of a run."""
+    def quantiles(
+        self, X: Array, nonconformity: Callable[[Run, Any], Array]
+    ) -> tuple[NDArray[np.int64], Array]:
+        """``reach`` and ``quantiles`` of a calibration: each for all that lies before the next, whose worst it is."""
         if not self.by_budget:
-            return self.knots, np.array([ranked_quantiles(self.misfit[stage]) for stage in self.knots])
-        decided = bool(self.plan.bounded_blocks)  # what rows buy depends on what they may spend
-        budgets, rows = np.unique(self.paid), _spread(len(X), _MOST_DECIDED if decided else len(X))
-        most = _DECIDED_BUDGETS if decided else _BUDGETS
-        if budgets.size > most:
-            spaced = [np.geomspace(1, budgets.size, most // 2), np.linspace(1, budgets.size, most // 2)]
-            budgets = budgets[np.unique(np.rint(np.concatenate(spaced)).astype(np.intp)) - 1]
-        kept = []
-        for ticks in np.union1d([0], budgets).tolist():
-            if decided:
-                run = Run(self.plan, X[rows], metered=True)
-                run.advance(self.plan.n_stages, budget=ticks)
-                kept.append((ticks, ranked_quantiles(misfit_of(run, rows))))
-            else:
-                last = (self.paid <= ticks).sum(axis=0) - 1
-                kept.append((ticks, ranked_quantiles(self.misfit[last, rows])))
-        return np.array([ticks for ticks, _ in kept]), np.array([row for _, row in kept])
+            each = np.array([ranked_quantiles(row) for row in self.after])
+            return self.knots, np.maximum.reduceat(each, self.knots, axis=0)
+        if self.plan.bounded_blocks:  # what rows buy depends on what they may spend
+            return self._of_decided_budgets(X, nonconformity)
+        budgets = _some_budgets(np.unique(self.paid), _BUDGETS)
+        last = np.array([(self.paid <= ticks).sum(axis=0) - 1 for ticks in budgets.tolist()])
+        # the last stage of each row for any budget below the next
+        until = [(self.paid < ticks).sum(axis=0) - 1 for ticks in budgets[1:].tolist()]
+        until.append(np.full_like(last[-1], len(self.after) - 1))
+        stages = np.arange(len(self.after))[:, None]
+        worst = [
+            np.where((stages >= first) & (stages <= end), self.after, -np.inf).max(axis=0)
+            for first, end in zip(last, until, strict=True)
+        ]
+        return budgets, np.array([ranked_quantiles(row) for row in worst])
+
+    def _of_decided_budgets(
+        self, X: Array, nonconformity: Callable[[Run, Any], Array]
+    ) -> tuple[NDArray[np.int64], Array]:
+        """As ``quantiles``. Budgets in between are not tried: they have the worse of the two beside them."""
+        budgets, rows = _some_budgets(np.unique(self.paid), _DECIDED_BUDGETS), _spread(len(X), _MOST_DECIDED)
+        each = []
+        for ticks in budgets.tolist():
+            run = Run(self.plan, X[rows], metered=True)
+            run.advance(self.plan.n_stages, budget=ticks)
+            each.append(ranked_quantiles(nonconformity(run, rows)))
+        return budgets, np.maximum(each, [*each[1:], each[-1]])
+
+
+def _measured(
+    plan: Plan, X: Array, by_budget: bool, nonconformity: Callable[[Run, Any], Array]
+) -> tuple[NDArray[np.int64], Array]:
+    """``reach`` and ``quantiles`` of the calibration of a plan."""
+    record, run = _Nonconformity(plan, len(X), by_budget), Run(plan, X, metered=by_budget)
+    for stage in range(plan.n_stages + 1):
+        run.advance(stage)
+        record.note(stage, nonconformity(run, slice(None)), run)
+    return record.quantiles(X, nonconformity)
+
+
+def _some_budgets(budgets: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """About ``most`` of increasing budgets, more of them where they are small, and 0."""
+    if budgets.size > most:
+        spaced = [np.geomspace(1, budgets.size, most // 2), np.linspace(1, budgets.size, most // 2)]
+        budgets = budgets[np.unique(np.rint(np.concatenate(spaced)).astype(np.intp)) - 1]
+    return np.union1d([0], budgets).astype(np.int64)
 
 
 def _spread(n: int, most: int) -> NDArray[np.intp]:
@@ -348,12 +369,14 @@ def _spread(n: int, most: int) -> NDArray[np.intp]:
     return np.linspace(0, n - 1, min(n, most)).astype(np.intp)
 
 
-def _probabilities(run: Run) -> Array:
-    return run.plan.probabilities(run.scores(), run.answered)
-
-
 def _values(run: Run) -> Array:
+    """(n, K) numbers, or probabilities as the model has them, not calibrated."""
     return np.asarray(LINKS[run.plan.link].transform(run.scores()))
+
+
+def _of_labels(run: Run, codes: NDArray[Any]) -> Array:
+    """(n,) how badly labels fit: their probability, negative."""
+    return np.asarray(-_values(run)[np.arange(len(codes)), codes])
 
 
 def _takes_table(plan: Plan, n_rows: int) -> bool:
@@ -366,14 +389,12 @@ def _takes_table(plan: Plan, n_rows: int) -> bool:
 def _stopping(plan: Plan, confidence: float, X: Array) -> Plan:
     """The plan in which rows stop where, of those that stop, this share is right."""
     assert plan.calibration is not None
-    power, floor, enough = (
-        plan.calibration.power,
-        plan.calibration.floor,
-        plan.calibration.threshold(confidence),
-    )
-    stages = range(plan.n_stages - 1 if np.isfinite(enough) else 0)
+    power, floor = plan.calibration.power, plan.calibration.floor
+    threshold = plan.calibration.threshold(confidence)
+    stages = range(plan.n_stages - 1 if np.isfinite(threshold) else 0)
     stops = {
-        s: LikelyRule(enough, power=tuple(power[s + 1].tolist()), floor=float(floor[s + 1])) for s in stages
+        s: LikelyRule(threshold, power=tuple(power[s + 1].tolist()), floor=float(floor[s + 1]))
+        for s in stages
     }
     plan = replace(plan, stops=stops)
     if plan.expected_costs is None:
@@ -392,7 +413,8 @@ def _stopping(plan: Plan, confidence: float, X: Array) -> Plan:
 def holding_out(fit: Fit) -> Fit:
     """Decorator of ``fit``: with ``calibration="auto"`` a fifth of the rows is held out of training and calibrates the model.
 
-    Of classes and seeds it keeps what ``fit`` does: rows are drawn by ``random_state``, in the proportions of the classes.
+    They are drawn by ``random_state``, in the proportions of the classes, among the rows of positive weight; weights do not
+    otherwise count in calibrating.
     """
     named = signature(fit)
 
@@ -400,10 +422,19 @@ def holding_out(fit: Fit) -> Fit:
     def fitted(self: Any, X: Any, y: Any = None, *more: Any, **by_name: Any) -> Any:
         if getattr(self, "calibration", None) is None or y is None:
             return fit(self, X, y, *more, **by_name)
+        if getattr(self, "warm_start", False):
+            raise ValueError(
+                'calibration="auto" draws rows anew in every fit, and with warm_start=True the model would have been trained on '
+                "some of them: give one of the two, and call calibrate with rows held out by yourself"
+            )
         given = named.bind(self, X, y, *more, **by_name).arguments
-        kept, held = _divided(
-            y, n_rows_of(X), hasattr(self, "predict_proba"), getattr(self, "random_state", 0)
-        )
+        classifies, weight = hasattr(self, "predict_proba"), given.get("sample_weight")
+        if not classifies and np.ndim(y) == 2 and np.shape(y)[1] > 1:
+            raise ValueError('calibration="auto" is for one target, and y has several: intervals are for one')
+        targets = column_or_1d(y, warn=True)
+        check_consistent_length(np.empty(n_rows_of(X)), targets, weight)
+        counts = np.ones(len(targets), dtype=bool) if weight is None else np.ravel(weight) > 0
+        kept, held = _divided(targets, counts, classifies, getattr(self, "random_state", 0))
         for name in ("X", "y", "sample_weight"):
             if given.get(name) is not None:
                 given[name] = rows_of(given[name], kept)
@@ -413,21 +444,26 @@ def holding_out(fit: Fit) -> Fit:
     return fitted  # type: ignore[return-value]
 
 
-def _divided(y: Any, n: int, classifies: bool, seed: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Rows to train on, and rows to calibrate on."""
-    if n < _FEWEST_TRAINING_ROWS:
+def _divided(
+    y: NDArray[Any], counts: NDArray[np.bool_], classifies: bool, seed: Any
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Rows to train on, and rows to calibrate on, which are some of those that count."""
+    rows, codes = np.flatnonzero(counts), None
+    n, what = len(rows), "rows"
+    if classifies:
+        codes = np.unique(y, return_inverse=True)[1]
+        per_class = np.bincount(codes[rows], minlength=1)
+        rows = rows[per_class[codes[rows]] >= _FEWEST_OF_CLASS]  # of rarer classes the model needs them all
+        what = f"rows of classes that have {_FEWEST_OF_CLASS}" if len(rows) < n else what
+    if len(rows) < _FEWEST_TRAINING_ROWS:
         raise ValueError(
-            f'calibration="auto" holds rows out, but there are only {n}; train on all, or call calibrate with others'
+            f'calibration="auto" holds rows out, but there are only {len(rows)} {what}; train on all, or call calibrate with '
+            "others"
         )
     random = check_random_state(None if seed is None else check_random_state(seed).randint(2**31 - 1))
-    share, rows = min(_HELD_OUT, _MOST_HELD_OUT / n), np.arange(n)
-    if not classifies:
-        kept, held = train_test_split(rows, test_size=share, random_state=random)
-        return np.sort(kept), np.sort(held)
-    codes = np.unique(np.asarray(y), return_inverse=True)[1]
-    alone = np.bincount(codes)[codes] < 5  # too few to divide: the model has to learn them
-    many = rows[~alone]
-    kept, held = train_test_split(
-        many, test_size=min(share * n / max(many.size, 1), 0.5), stratify=codes[many], random_state=random
-    )
-    return np.sort(np.concatenate([kept, rows[alone]])), np.sort(held)
+    share = min(min(_HELD_OUT, _MOST_HELD_OUT / n) * n / len(rows), 0.5)
+    held = train_test_split(
+        rows, test_size=share, stratify=None if codes is None else codes[rows], random_state=random
+    )[1]
+    held.sort()
+    return np.setdiff1d(np.arange(len(y)), held), held

@@ -12,7 +12,7 @@ Conformal sets and intervals (Vovk et al. 2005; Sadinle et al. 2019) need one qu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -44,26 +44,30 @@ class Calibration:
         regressor.
     floor : (S + 1,)
         What is added to them before.
-    enough : (L,)
-        For each of ``LEVELS`` the calibrated probability of the leading class at which a row may stop, so that this share of the
+    stop_thresholds : (L,)
+        For each of ``levels`` the calibrated probability of the leading class at which a row may stop, so that this share of the
         rows that stop is right; ``inf`` where no rule reaches it.
     reach : (m,) int
         Increasing: stages or, where ``by_budget``, ticks that rows may spend.
     quantiles : (m, L)
-        For each ``reach`` and each of ``LEVELS``: held-out rows fit no worse than this in that share.
+        For each ``reach``, and all before the next, and each of ``levels``: the nonconformity of held-out rows is at most this in
+        that share. It is the error of a regressor, and for a classifier the negative of the label's probability, not calibrated.
     by_budget : bool, default=False
         Whether rows of one budget end after different stages, so that quantiles belong to budgets instead of stages.
+    levels : (L,), default=LEVELS
+        Increasing: coverages and confidences for which quantiles and thresholds are kept.
     """
 
     power: Array
     floor: Array
-    enough: Array
+    stop_thresholds: Array
     reach: NDArray[np.int64]
     quantiles: Array
     by_budget: bool = False
+    levels: Array = field(default_factory=lambda: LEVELS)
 
     def __post_init__(self) -> None:
-        for name in ("power", "floor", "enough", "quantiles"):
+        for name in ("power", "floor", "stop_thresholds", "quantiles", "levels"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
         object.__setattr__(self, "reach", np.asarray(self.reach, dtype=np.int64))
         if self.power.ndim != 2 or not len(self.power) or self.floor.shape != self.power.shape[:1]:
@@ -72,8 +76,13 @@ class Calibration:
             raise ValueError("powers of probabilities must be finite and positive")
         if not (np.isfinite(self.floor).all() and (self.floor >= 0).all()):
             raise ValueError("what is added to probabilities must be finite and not negative")
-        if self.enough.shape != LEVELS.shape or not (self.enough >= 0).all():
-            raise ValueError(f"a calibration has {LEVELS.size} thresholds for stopping, none negative or NaN")
+        bounds = np.concatenate([[0.0], np.ravel(self.levels), [1.0]])
+        if self.levels.ndim != 1 or not self.levels.size or not (np.diff(bounds) > 0).all():
+            raise ValueError("levels of coverage must increase between 0 and 1")
+        if self.stop_thresholds.shape != self.levels.shape or not (self.stop_thresholds >= 0).all():
+            raise ValueError(
+                f"a calibration has {self.levels.size} thresholds for stopping, none negative or NaN"
+            )
         if (
             self.reach.ndim != 1
             or not self.reach.size
@@ -81,8 +90,8 @@ class Calibration:
             or (np.diff(self.reach) <= 0).any()
         ):
             raise ValueError("what quantiles belong to must begin at 0 and increase")
-        if self.quantiles.shape != (self.reach.size, LEVELS.size) or np.isnan(self.quantiles).any():
-            raise ValueError(f"quantiles must be numbers of shape {(self.reach.size, LEVELS.size)}")
+        if self.quantiles.shape != (self.reach.size, self.levels.size) or np.isnan(self.quantiles).any():
+            raise ValueError(f"quantiles must be numbers of shape {(self.reach.size, self.levels.size)}")
 
     @property
     def n_stages(self) -> int:
@@ -107,14 +116,20 @@ class Calibration:
 
     def threshold(self, confidence: float) -> float:
         """The probability of the leading class from which on rows may stop."""
-        return float(self.enough[_level(confidence)]) if confidence <= LEVELS[-1] else np.inf
+        return (
+            float(self.stop_thresholds[self._level(confidence)]) if confidence <= self.levels[-1] else np.inf
+        )
 
     def quantile(self, reach: Any, coverage: float) -> Any:
-        """How badly a row may fit, for each ``reach``: an array, or one number."""
+        """The nonconformity that is allowed, for each ``reach``: an array, or one number."""
         place = np.searchsorted(self.reach, reach, side="right") - 1
-        if coverage > LEVELS[-1]:
+        if coverage > self.levels[-1]:
             return np.full(np.shape(place), np.inf)
-        return self.quantiles[place, _level(coverage)]
+        return self.quantiles[place, self._level(coverage)]
+
+    def _level(self, share: float) -> int:
+        """The first of ``levels`` that is not below a share."""
+        return int(np.searchsorted(self.levels, share - 1e-12))
 
     def head(self, n_stages: int) -> Calibration:
         """The calibration of a plan that ends after ``n_stages`` stages."""
@@ -130,11 +145,6 @@ class Calibration:
     def without_sets(self) -> Calibration:
         """The calibration of a plan in which other rows stop: its sets hold all labels until it is calibrated anew."""
         return replace(self, quantiles=np.full_like(self.quantiles, np.inf))
-
-
-def _level(share: float) -> int:
-    """The first of ``LEVELS`` that is not below a share."""
-    return int(np.searchsorted(LEVELS, share - 1e-12))
 
 
 def fitted_power(raw: ArrayLike, codes: ArrayLike) -> tuple[Array, float]:
@@ -188,7 +198,7 @@ def _best_power(logs: Array, codes: NDArray[np.intp], usual: float, prior_rows: 
     return power, float(loss)
 
 
-def ranked_quantiles(misfit: ArrayLike) -> Array:
+def ranked_quantiles(nonconformity: ArrayLike) -> Array:
     """(L,) split conformal quantiles: of n numbers the ``ceil((n + 1) * level)``-th smallest, ``inf`` where there is none.
 
     Examples
@@ -199,7 +209,7 @@ def ranked_quantiles(misfit: ArrayLike) -> Array:
     >>> [float(quantiles[LEVELS == level][0]) for level in (0.8, 0.9, 0.95)]
     [0.8, 0.9, inf]
     """
-    ordered = np.concatenate([np.sort(np.asarray(misfit, dtype=np.float64)), [np.inf]])
+    ordered = np.concatenate([np.sort(np.asarray(nonconformity, dtype=np.float64)), [np.inf]])
     n = ordered.size - 1
     rank = np.ceil((n + 1) * LEVELS - 1e-9).astype(np.intp)
     return np.asarray(ordered[np.minimum(np.maximum(rank, 1), n + 1) - 1])
@@ -224,14 +234,14 @@ def stopping_thresholds(confidence: ArrayLike, right: ArrayLike) -> Array:
     >>> from anytime.calibration import LEVELS, stopping_thresholds
     >>> claims = np.repeat([[0.9, 0.6]], 50, axis=1)
     >>> right = np.repeat([[True, False]], 50, axis=1)
-    >>> enough = stopping_thresholds(claims, right)
-    >>> [float(enough[LEVELS == level][0]) for level in (0.4, 0.9, 0.99)]
+    >>> thresholds = stopping_thresholds(claims, right)
+    >>> [float(thresholds[LEVELS == level][0]) for level in (0.4, 0.9, 0.99)]
     [0.3, 0.75, inf]
     """
     confidence, right = np.asarray(confidence, dtype=np.float64), np.asarray(right, dtype=bool)
-    enough = np.full(LEVELS.size, np.inf)
+    thresholds = np.full(LEVELS.size, np.inf)
     if not confidence.size:
-        return enough
+        return thresholds
     values = np.unique(confidence)
     between = (values + np.concatenate([[0.0], values[:-1]])) / 2  # so that rounding decides nothing
     columns = np.arange(confidence.shape[1])
@@ -241,5 +251,5 @@ def stopping_thresholds(confidence: ArrayLike, right: ArrayLike) -> Array:
         stopped = sure.any(axis=0)
         n_right = int((right[sure.argmax(axis=0), columns] & stopped).sum())
         kept = n_right >= LEVELS * (int(stopped.sum()) + 1) - 1e-9
-        enough[kept] = between[place]
-    return enough
+        thresholds[kept] = between[place]
+    return thresholds

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -199,29 +201,36 @@ def test_milliseconds_take_the_place_of_mult_adds_in_mean_budgets(images, made):
     assert len(np.unique(answer.stage)) > 1
 
 
-def test_rows_of_later_calibrate_anew(network, images, made):
-    """The same as if the model had been made with these rows; the model itself stays as it was."""
+def test_a_network_is_calibrated_as_any_other_model_is(images, made):
+    """Later rows give it the stops and sets that ``fit`` does not, and a table of their own; answers stay as they were."""
     X, y = images[0], NAMES[images[1]]
-    before, heat = made.plan_.stop_table, made.plan_.blocks[0].temperatures.copy()
-    other = made.calibrate(X[:160], y[:160])
-    anew = at.make_anytime(network, X_val=X[:160], y_val=y[:160], classes=NAMES)
-    np.testing.assert_allclose(
-        other.plan_.blocks[0].temperatures, anew.plan_.blocks[0].temperatures, rtol=1e-4
-    )
-    np.testing.assert_allclose(other.plan_.policy_ticks, anew.plan_.policy_ticks, rtol=0.02)
-    assert not np.allclose(other.plan_.blocks[0].temperatures, heat, rtol=1e-2)
-    assert made.plan_.stop_table is before
-    np.testing.assert_array_equal(made.plan_.blocks[0].temperatures, heat)
-    few = made.calibrate(X[:20], y[:20])
-    assert few.plan_.stop_table is None
+    with pytest.raises(ValueError, match=r"call calibrate\(X_val, y_val\) first$"):
+        made.predict_set(X)
+    other = copy.copy(made)
+    assert other.calibrate(X[:160], y[:160]) is other
+    assert made.plan_.calibration is None
+    for cost in made.stage_costs_:
+        assert (other.predict(X, budget=cost) == made.predict(X, budget=cost)).all()
+    assert np.abs(other.predict_proba(X) - made.predict_proba(X)).max() > 1e-3
+    assert other.plan_.stop_table.margins.tolist() != made.plan_.stop_table.margins.tolist()
+    inside = other.predict_set(X[160:], 0.9)
+    assert inside[np.arange(80), images[1][160:]].mean() > 0.8
+    early = at.BatchSession(other, X[160:], confidence=0.6).advance().stage
+    assert (early < 3).any()
+
+
+def test_labels_are_those_of_the_outputs_whatever_their_order(network, images):
+    X, y = images
+    names = np.array(["c", "a", "b"])
+    turned = at.make_anytime(network, X_val=X[160:], y_val=names[y[160:]], classes=names)
+    turned.calibrate(X, names[y])
+    inside = turned.predict_set(X, 0.9)
+    assert inside[np.arange(len(y)), y].mean() > 0.85
 
 
 def test_calibrating_says_what_is_wrong(images, made):
     X, y = images[0][:40], NAMES[images[1][:40]]
-    with pytest.raises(ValueError, match="the label 'dog', which is no class of the model"):
+    with pytest.raises(ValueError, match="'dog' is none of the classes"):
         made.calibrate(X, np.array(["dog"] * 40))
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         made.calibrate(X, y[:39])
-    leaving = made.truncate(mean_budget=float(made.stage_costs_[1]))
-    with pytest.raises(ValueError, match="calibrate the one it was truncated from"):
-        leaving.calibrate(X, y)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from numpy.typing import NDArray
+from sklearn.utils.validation import column_or_1d
 
 from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
 from anytime.linear import GroupPursuitClassifier, GroupPursuitRegressor
 from anytime.networks.exits import ExitNetwork
-from anytime.networks.network_model import NetworkModel, calibrated
+from anytime.networks.network_model import NetworkModel
 from anytime.parameters import without
 from anytime.plan import Array
-from anytime.trees.rows import checked_weights
 from anytime.validation import class_labels, numbered_classes, target_numbers, weighed_by_class
 
 __all__ = ["AnytimeNetworkClassifier", "AnytimeNetworkRegressor", "ClassTargets", "NumberTargets"]
@@ -177,42 +175,6 @@ LossWeights, default="auto"
     >>> model.n_stages_, bool(model.score(X, y) > 0.9)
     (4, True)
     """
-
-    def calibrate(self, X_val: Any, y_val: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """The same model, calibrated on other rows than those that ``fit`` had for it.
-
-        Probabilities get a temperature per exit, and the plan the margins from which on rows leave early under a mean budget,
-        see ``anytime.networks.stop_table``.
-
-        Parameters
-        ----------
-        X_val : rows or images
-            None of them a row of training, whose answers would be too sure.
-        y_val : (n,)
-        sample_weight : (n,), default=None
-            For temperatures.
-
-        Returns
-        -------
-        AnytimeNetworkClassifier
-            A model of its own.
-
-        Raises
-        ------
-        ValueError
-            Where labels are no classes of the model, numbers of rows differ, or the model was truncated to a mean budget.
-        """
-        plan, rows = self._plan, self._checked(X_val)
-        if plan.stops:
-            raise ValueError(
-                "rows leave this model early in every answer; calibrate the one it was truncated from"
-            )
-        codes = self._encode_more(y_val)
-        check_consistent_length(rows, codes)
-        weight = None if sample_weight is None else checked_weights(sample_weight, rows)
-        other = copy.copy(self)
-        other.plan_ = calibrated(plan, rows, codes, weight)
-        return other
 
     def _check_heads(self) -> None:
         if isinstance(self.backbone, ExitNetwork):
