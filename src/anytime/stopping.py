@@ -71,7 +71,7 @@ def stop_table(confidence: ArrayLike, margins: ArrayLike, costs: ArrayLike) -> S
     found = [policies.all_at(0), *map(policies.at_price, _prices(costs)), policies.all_at(-1)]
     found.sort(key=policies.mean_cost)
     spent = np.array([policies.mean_cost(counts) for counts in found])
-    enough, leaving, dearest = [], [], -1.0
+    least_margins, leaving, dearest = [], [], -1.0
     for most in np.linspace(costs[0], costs[-1], _POLICIES):
         cheaper = int(np.searchsorted(spent, most * (1 + 1e-12), side="right")) - 1
         counts = (
@@ -81,14 +81,14 @@ def stop_table(confidence: ArrayLike, margins: ArrayLike, costs: ArrayLike) -> S
         )
         if (cost := policies.mean_cost(counts)) > dearest:
             dearest = cost
-            enough.append(policies.margins_of(counts))
+            least_margins.append(policies.margins_of(counts))
             leaving.append(policies.leaving(counts))
-    return StopTable(np.array(enough), np.array(leaving))
+    return StopTable(np.array(least_margins), np.array(leaving))
 
 
-def exits_taken(margins: ArrayLike, enough: ArrayLike) -> NDArray[Any]:
-    """(n,) the exit, counted from 0, at which each row leaves; ``margins`` is (L, n) and ``enough`` (L,)."""
-    leaves = np.asarray(margins) >= np.asarray(enough)[:, None]
+def exits_taken(margins: ArrayLike, least_margins: ArrayLike) -> NDArray[Any]:
+    """(n,) the exit, counted from 0, at which each row leaves; ``margins`` is (L, n) and ``least_margins`` (L,)."""
+    leaves = np.asarray(margins) >= np.asarray(least_margins)[:, None]
     leaves[-1] = True
     return np.asarray(leaves.argmax(axis=0))
 
@@ -111,9 +111,8 @@ class _Policies:
     def at_price(self, price: float) -> Array:
         """What makes confidence less ``price`` times cost largest, each exit for what those after it do."""
         counts = self.all_at(-1)
-        value = (
-            self.confidence[-1] - price * self.costs[-1]
-        )  # of going on, to the end of what was decided so far
+        # of going on, to the end of what was decided so far
+        value = self.confidence[-1] - price * self.costs[-1]
         for i in range(self.n_exits - 2, -1, -1):
             stopping, order = self.confidence[i] - price * self.costs[i], self.order[i]
             gains = np.concatenate([[0.0], np.cumsum((stopping - value)[order])])
@@ -126,13 +125,13 @@ class _Policies:
 
     def margins_of(self, counts: Array) -> Array:
         """(L,) the margins that are enough where so many rows may leave."""
-        enough = np.full(self.n_exits, -np.inf)
+        least_margins = np.full(self.n_exits, -np.inf)
         for i, count in enumerate(np.rint(counts[:-1]).astype(int).tolist()):
             if count == 0:
-                enough[i] = np.inf
+                least_margins[i] = np.inf
             elif count < self.n_rows:
-                enough[i] = (self.falling[i, count - 1] + self.falling[i, count]) / 2
-        return enough
+                least_margins[i] = (self.falling[i, count - 1] + self.falling[i, count]) / 2
+        return least_margins
 
     def mean_cost(self, counts: Array) -> float:
         """What rows cost on average."""
@@ -162,12 +161,12 @@ def _prices(costs: Array) -> Array:
     return np.concatenate([[0.0], np.geomspace(1e-5 / max(costs[-1], 1e-300), dearest, _PRICES)])
 
 
-def temperature(said: Array, codes: NDArray[Any], weight: Array | None = None) -> float:
+def temperature(scores: Array, codes: NDArray[Any], weight: Array | None = None) -> float:
     """What (n, K) scores have to be divided by so that probabilities are most likely to be right (Guo et al. 2017)."""
-    own = said[np.arange(len(said)), codes]
+    own = scores[np.arange(len(scores)), codes]
 
     def loss(logarithm: float) -> float:
         scale = np.exp(-logarithm)
-        return float(np.average(logsumexp(scale * said, axis=1) - scale * own, weights=weight))
+        return float(np.average(logsumexp(scale * scores, axis=1) - scale * own, weights=weight))
 
     return float(np.exp(minimize_scalar(loss, bounds=(-3.0, 3.0), method="bounded").x))
