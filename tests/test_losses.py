@@ -162,8 +162,9 @@ def test_huber_is_squared_near_and_linear_far():
 
 
 def test_every_link_has_a_loss_that_reads_its_scores():
-    assert set(LOSSES) == set(LINKS)
-    assert all(loss_for(link).link == link for link in LINKS)
+    learned = set(LINKS) - {"least_cost"}  # of which scores are worked out from a matrix of costs, not fitted
+    assert set(LOSSES) == learned
+    assert all(loss_for(link).link == link for link in learned)
 
 
 def test_least_squares_scores_become_chances():

@@ -16,8 +16,6 @@ missing *value* (NaN or None in a column that is there) is no missing column: th
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -27,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.validation import as_table, check_finite, check_rows
+from anytime.validation import as_table, check_finite, check_rows, warn_caller
 
 Array = NDArray[np.float64]
 
@@ -112,23 +110,13 @@ def warn_of_absent(rows: Rows, any_stage_ran: bool = True) -> None:
     if not any_stage_ran:
         what = f"no stage could run without {'it' if one else 'them'}, so every answer is the one before the first purchase"
     hint = f"; {rows.hint}" if rows.mistaken else ""
-    _warn(f"the {which} not there: {what}{hint}")
+    warn_caller(f"the {which} not there: {what}{hint}")
 
 
 def warn_of_mistakes(rows: Rows) -> None:
     """Say which names look like those of columns that are not there."""
     if rows.mistaken:
-        _warn(rows.hint)
-
-
-def _warn(message: str) -> None:
-    """Warn whoever called the library."""
-    frame, level = sys._getframe(1), 2
-    while (
-        frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "anytime"
-    ):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, stacklevel=level)
+        warn_caller(rows.hint)
 
 
 # ---------------------------------------------------------------------- values

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -231,3 +233,13 @@ def _as_columns(y: Any) -> Any:
 
 def _shown(word: str) -> str:
     return repr(str(word) if len(word) <= 40 else word[:40] + "...")
+
+
+def warn_caller(message: str) -> None:
+    """Warn at the line that called the library, however deep inside the library this is."""
+    frame, level = sys._getframe(1), 2
+    while (
+        frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "anytime"
+    ):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)

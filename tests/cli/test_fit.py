@@ -372,7 +372,7 @@ def test_a_bad_setting_is_told(folder: Path, tmp_path: Path, setting: str, messa
 def test_a_setting_like_no_other_and_a_value_out_of_range_are_told(folder: Path, tmp_path: Path) -> None:
     command = ["fit", folder / "numbers.csv", "-t", "age", "--model", "linear", "-o", tmp_path / "m"]
     said = fails(*command, "--set", "qqq=1", code=2)
-    assert "GroupPursuitRegressor has no such parameter; it has c_min, cost_aware, fit_intercept" in said
+    assert "GroupPursuitRegressor has no such parameter; it has c_min, calibration, cost_aware" in said
     assert "'selection' parameter of GroupPursuitRegressor" in fails(*command, "--set", "selection=best")
 
 

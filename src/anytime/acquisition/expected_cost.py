@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from anytime._compat import Interval
 from anytime.acquisition.margin_block import FINISHED, UNDECIDED
 from anytime.acquisition.mean_spending import spend_mean
 from anytime.acquisition.purchase_values import PricesOfMoney, learn_values

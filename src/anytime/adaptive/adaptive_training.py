@@ -36,7 +36,7 @@ from anytime.losses import LINKS, Loss, training_loss
 from anytime.plan import Array, Plan
 from anytime.trees.clock import Clock
 from anytime.trees.rows import checked_weights, has_categories, split_rows, take_rows
-from anytime.validation import naming_words
+from anytime.validation import naming_words, warn_caller
 
 # in units of the entropy of the classes per price of everything
 _PENALTIES = tuple(np.geomspace(0.01, 10.0, 6))
@@ -282,10 +282,9 @@ class AdaptiveModel(BoostedModel):
                 self._warn_of_one_answer(best.trial.cost_penalty, task)
             return replace(chain.plan(task.costs, task.base, task.loss.link), expected_costs=expected)
         if point is None:
-            warnings.warn(
+            warn_caller(
                 f"no cheap model that was tried costs at most {self.mean_budget:g} on average: the model always gives the same "
                 "answer; raise cost_penalty or mean_budget",
-                stacklevel=4,
             )
             empty = chain.plan(task.costs, task.base, task.loss.link).head(0)
             return replace(empty, expected_costs=np.empty(0))
@@ -308,7 +307,7 @@ class AdaptiveModel(BoostedModel):
             )
             if self.cost_penalty is None and self.mean_budget is not None and task.bench is not None:
                 advice = "allow more time" if task.clock.over else "raise mean_budget"
-        warnings.warn(f"{reason}: the model always gives the same answer; {advice}", stacklevel=5)
+        warn_caller(f"{reason}: the model always gives the same answer; {advice}")
 
     # ------------------------------------------------------------------ learners
 
@@ -377,10 +376,9 @@ class AdaptiveModel(BoostedModel):
             if warning not in out_of_time:
                 warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
         if out_of_time:  # once, and of the time that the user has given, not of a fold's share
-            warnings.warn(
+            warn_caller(
                 f"time_budget={self.time_budget:g} {_OUT_OF_TIME} of the costly model early: it has "
                 f"{costly.model.plan_.n_stages} of {costly.model.n_estimators} rounds; give more time, or a model as costly=",
-                stacklevel=5,
             )
         return costly
 
@@ -550,4 +548,4 @@ def _rank(candidate: _TriedChain) -> tuple[float, float, float]:
 
 
 def _warn_of_interrupt(done: int, left: int) -> None:
-    warnings.warn(f"interrupted: {done} of {done + left} settings were tried", stacklevel=6)
+    warn_caller(f"interrupted: {done} of {done + left} settings were tried")

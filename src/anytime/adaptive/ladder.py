@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -26,6 +25,7 @@ from anytime.parameters import declared, not_negative, store
 from anytime.plan import Array, Plan
 from anytime.trees.clock import Clock, inner_fit
 from anytime.trees.rows import fold_rows
+from anytime.validation import warn_caller
 
 _PARTS = 2  # of the rows that choose margins: each is judged by the choice of the others
 _CHEAPER = 0.5  # of what a model costs that can answer alone: rungs before it cost at most so much
@@ -255,9 +255,7 @@ class LadderClassifier(AdaptiveClassifier):
 
     def _warn_of_fewer(self, why: str, done: int) -> None:
         most = self.max_stages - 1
-        warnings.warn(
-            f"{why}: the ladder has {done} of up to {most} exits before its last model", stacklevel=5
-        )
+        warn_caller(f"{why}: the ladder has {done} of up to {most} exits before its last model")
 
     def _most(self, task: GateTask) -> float:
         """What the costly model costs at most: an exit as dear as that is of no use."""
@@ -375,10 +373,9 @@ class LadderClassifier(AdaptiveClassifier):
         if len(task.y) < 2 * LEAST_ROWS:
             return _warn_of_few_rows(len(task.y), outcome)
         cheapest = min(point.cost for point in self.points_)
-        warnings.warn(
+        warn_caller(
             f"no model that was tried costs at most {self.mean_budget:g} on average, the cheapest {cheapest:g}: {outcome}; raise "
             "mean_budget",
-            stacklevel=4,
         )
 
     # ------------------------------------------------------------------ what the gates do
@@ -446,4 +443,4 @@ def _chains(n_models: int, n_rungs: int, judge: ScoredRows) -> list[tuple[int, .
 def _warn_of_few_rows(rows: int, outcome: str) -> None:
     least = 2 * LEAST_ROWS
     reason = f"{rows} rows are too few to learn cheap models from"
-    warnings.warn(f"{reason}: {outcome}; give {least} or more", stacklevel=5)
+    warn_caller(f"{reason}: {outcome}; give {least} or more")

@@ -20,6 +20,7 @@ from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.parameters import shared, store, without
 from anytime.trees.block import TreeBlock
 from anytime.trees.clock import Clock, inner_fit
+from anytime.validation import warn_caller
 
 _TREES_SHARE = 0.6  # of a time budget
 _RATE, _ROUNDS = (
@@ -104,12 +105,11 @@ class _Auto(BoostedModel):
         improvement = Improvement(training, trees.plan_, trees._booster, kinds, self._threads())
         self.plan_ = improvement.improved()
         if improvement.interrupted or (not kinds and self.kinds):
-            warnings.warn("interrupted: kinds that were not tried by then are missing", stacklevel=4)
+            warn_caller("interrupted: kinds that were not tried by then are missing")
         elif self.time_budget is not None and (improvement.out_of_time or of_trees):
-            warnings.warn(
+            warn_caller(
                 f"time_budget={self.time_budget:g} was too short to try all kinds of models on all sets: more time may give "
                 "a better model",
-                stacklevel=4,
             )
 
 

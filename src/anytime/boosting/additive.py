@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Real
@@ -21,6 +20,7 @@ from anytime.boosting.trainer import BoostingRules, Trainer
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS, Loss, training_loss
 from anytime.parameters import declared, not_negative, store, without
+from anytime.validation import warn_caller
 
 # The variants of Grubb's thesis as settings of one trainer; see ``anytime.boosting.trainer``.
 METHODS: dict[str, dict[str, Any]] = {
@@ -135,9 +135,8 @@ class _AdditiveSpeedBoost(BoostedModel):
         except KeyboardInterrupt:
             if not known.trainer.steps:
                 raise
-            warnings.warn(
+            warn_caller(
                 f"interrupted: the model has {known.plan.n_stages} of {self.n_estimators} stages",
-                stacklevel=4,
             )
         if known.cut_short:
             self._warn_of_time(known.plan.n_stages, self.n_estimators, "stages")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -26,7 +25,7 @@ from anytime.trees.block import TreeBlock
 from anytime.trees.clock import Clock
 from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import checked_weights, split_rows
-from anytime.validation import class_labels, numbered_classes, target_numbers, weighed_by_class
+from anytime.validation import class_labels, numbered_classes, target_numbers, warn_caller, weighed_by_class
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -133,9 +132,8 @@ class BoostedModel(ColumnModel):
         raise NotImplementedError
 
     def _warn_of_time(self, done: int, asked_for: int, what: str) -> None:
-        warnings.warn(
+        warn_caller(
             f"time_budget={self.time_budget:g} ended training: the model has {done} of {asked_for} {what}",
-            stacklevel=5,
         )
 
     def _least_rows(self, training: Training) -> int:

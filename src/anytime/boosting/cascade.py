@@ -7,7 +7,6 @@ section 6.5.2). A row that no layer has ruled out yet counts as positive, so bef
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,6 +27,7 @@ from anytime.rules import OutsideRule
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import join
+from anytime.validation import warn_caller
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -157,7 +157,7 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
         except KeyboardInterrupt:
             if not layers:
                 raise
-            warnings.warn(f"interrupted: the cascade has {len(layers)} layers", stacklevel=3)
+            warn_caller(f"interrupted: the cascade has {len(layers)} layers")
         n_trees = np.array([layer.n_trees for layer in layers], dtype=np.int64)
         self.plan_ = Plan(
             blocks=[TreeBlock(join([t for layer in layers for t in layer.trees], n_trees))] if layers else [],

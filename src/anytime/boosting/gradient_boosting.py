@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from anytime.parameters import declared, shared, store, without
 from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower
+from anytime.validation import warn_caller
 
 
 class _GradientBoosting(BoostedModel):
@@ -102,7 +102,7 @@ class _GradientBoosting(BoostedModel):
             if not boosting.rounds and not n_before:
                 raise
             n_kept = n_before + boosting.best
-            warnings.warn(f"interrupted: the model has {n_kept} of {self.n_estimators} rounds", stacklevel=3)
+            warn_caller(f"interrupted: the model has {n_kept} of {self.n_estimators} rounds")
         if boosting.cut_short:
             self._warn_of_time(n_before + boosting.best, self.n_estimators, "rounds")
         self.plan_ = self._plan_of(training, boosting, n_before + boosting.best)

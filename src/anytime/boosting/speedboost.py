@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -18,6 +17,7 @@ from anytime.parameters import declared, shared, store, without
 from anytime.plan import Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower
+from anytime.validation import warn_caller
 
 # Shares of the least held-out loss so far: a stage that is further above it is left out. Quick models see less than full ones in
 # large sets, so the second holds where full models do not agree with them
@@ -85,13 +85,12 @@ class _SpeedBoost(BoostedModel):
         models = _without_harm(judged, before, renewal.sets.everything)
         models = _one_for_each_cost(models, training, self.evaluation_cost)
         if interrupted:
-            warnings.warn(f"interrupted: the model has {len(models)} stages", stacklevel=4)
+            warn_caller(f"interrupted: the model has {len(models)} stages")
         elif renewal.cut_short:
-            warnings.warn(
+            warn_caller(
                 f"time_budget={self.time_budget:g} was too short: {len(found)} of {renewal.n_planned} stages were made, in "
                 f"the order known by then, some perhaps with fewer trees; the model keeps {len(models)}, without those that "
                 "are worse than a cheaper one or as dear as the next; warm_start=True and more time go on from here",
-                stacklevel=4,
             )
         losses = np.array([before, *(model.loss for model in models)])
         chain = replace(_plan(models, training, self.evaluation_cost), quality=-losses)

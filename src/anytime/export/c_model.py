@@ -33,6 +33,8 @@ _NORMALISED = ("one_vs_all", "counts", "least_squares")
 def to_c(model: Any, path: str | Path | None = None, *, name: str | None = None) -> str:
     """A fitted model as a C99 header; see ``AnytimeModel.to_c``."""
     what = exported(model, chain_only=True)
+    if what.link.name == "least_cost":
+        raise NotImplementedError(f"the link {what.link.name!r} has no form in C")
     name = _identifier(name or (type(model).__name__ if path is None else Path(path).stem))
     text = _header(model, what, name)
     if path is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import isqrt
@@ -31,7 +30,7 @@ from anytime.trees.binning import BinnedData
 from anytime.trees.clock import Clock
 from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import checked_weights, split_rows
-from anytime.validation import check_columns
+from anytime.validation import check_columns, warn_caller
 
 __all__ = ["BudgetModel", "GrowingTask"]
 
@@ -205,7 +204,7 @@ class BudgetModel(ColumnModel):
         notes = trained._train(X, y, sample_weight, X_val, y_val)
         self.__dict__ = trained.__dict__
         for note in notes:
-            warnings.warn(note, stacklevel=2)
+            warn_caller(note)
         return self
 
     @property
@@ -241,9 +240,8 @@ class BudgetModel(ColumnModel):
             self.impurity = read_impurity(name, parameter)
             return
         self.impurity = "pairs"
-        warnings.warn(
+        warn_caller(
             "the impurity was a function of its user's, which no file holds: another fit would use 'pairs'; it predicts as ever",
-            stacklevel=2,
         )
 
     # ------------------------------------------------------------------ from data to a plan

@@ -251,6 +251,14 @@ class OneByOne(StreamReader):
             return self._learning.scores(self._as_numbers(X))
         return super()._scores(X, budget, deadline, mean_budget)
 
+    def _probabilities(
+        self, X: Any, budget: Any, deadline: float | None, mean_budget: float | None = None
+    ) -> Array:
+        if self._learning is None:
+            return super()._probabilities(X, budget, deadline, mean_budget)
+        scores = self._scores(X, budget, deadline, mean_budget)  # a model that learns is never calibrated
+        return LINKS[self._scores_link].transform(scores)
+
     @property
     def _scores_link(self) -> str:
         return super()._scores_link if self._learning is None else self._learning.boosting.loss.link

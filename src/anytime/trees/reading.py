@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from numbers import Real
@@ -15,7 +14,7 @@ from anytime.estimator import AnytimeModel
 from anytime.plan import Array
 from anytime.trees.importers.columns import Columns
 from anytime.trees.rows import has_categories
-from anytime.validation import as_table, check_columns, is_word, naming_words, validated
+from anytime.validation import as_table, check_columns, is_word, naming_words, validated, warn_caller
 
 
 class ColumnModel(AnytimeModel):
@@ -138,7 +137,7 @@ def _categories_of(table: Any) -> dict[int, list[Any]]:
             counts = Counter(np.asarray(present).tolist())
             found[column] = sorted(counts, key=lambda v: (str(type(v)), v))
             if (message := odd_words(name, values, counts)) is not None:
-                warnings.warn(message, stacklevel=6)  # whoever called fit
+                warn_caller(message)  # whoever called fit
     return found
 
 

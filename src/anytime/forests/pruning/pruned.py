@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -34,6 +33,7 @@ from anytime.parameters import not_negative, shared, store
 from anytime.plan import Array
 from anytime.trees.clock import Clock
 from anytime.trees.imported_models import ImportedModel, NothingToFit, Rows
+from anytime.validation import warn_caller
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -431,7 +431,7 @@ def _bridged(problem: PruningProblem, path: list[Pruning], leap: float) -> list[
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, stacklevel=3)
+    warn_caller(message)
 
 
 def _as_it_is(problem: PruningProblem, internal: NDArray[np.bool_]) -> Pruning:
