@@ -160,7 +160,7 @@ class Block(ABC):
         return stage, outputs
 
     def seconds(self, stage: int, n_rows: int) -> float:
-        """Seconds that ``stage`` will hardly exceed for so many rows; 0: nothing is known of it.
+        """Upper estimate of the seconds that ``stage`` takes for this many rows; 0 if unknown.
 
         A run that has less left does not begin it. Where stages replace each other, one that has enough goes straight to it.
         """

@@ -206,12 +206,12 @@ class Plan:
         return self.always_replaces and all(type(block).remember is Block.remember for block in self.blocks)
 
     def seconds(self, stage: int, n_rows: int) -> float:
-        """Seconds that a stage will hardly exceed for so many rows; 0 where nothing is known of it."""
+        """Upper estimate of the seconds that a stage takes for this many rows; 0 if unknown."""
         b, within = self.locate(stage)
         return self.blocks[b].seconds(within, n_rows)
 
     def last_in_time(self, first: int, end: int, n_rows: int, seconds: float) -> int:
-        """The last of the stages from ``first`` to ``end`` that surely takes no longer; ``first`` where none is known to."""
+        """The last stage from ``first`` to ``end`` whose upper estimate fits; ``first`` if none does."""
         known = (s for s in range(end - 1, first, -1) if 0.0 < self.seconds(s, n_rows) <= seconds)
         return next(known, first)
 
