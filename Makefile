@@ -61,7 +61,7 @@ lint: $(VENV)/.dev ## ruff, mypy --strict, the import contract, clang-format
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run -Werror $(NATIVE) $(NATIVE_TESTS)
 
-bench: $(VENV)/.dev ## measurements that need neither data nor torch, written to benchmarks/results/; docs/results.md has all
+bench: $(VENV)/.dev ## measurements that need neither data nor torch, written to benchmarks/results/; docs/results has all
 	@set -e; for script in $$(grep -l __main__ benchmarks/*.py | xargs grep -LE 'required=True|ANYTIME_DATA|torch|network|_forest_sets'); do \
 	  echo "$(BIN)/python $$script"; $(BIN)/python $$script; done
 

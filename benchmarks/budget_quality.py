@@ -149,7 +149,7 @@ def main() -> None:
     whole = names == usual and options.splits == 5 and set(entries) >= {*OURS, *peers}
     if options.reported and whole and all((n, s, e) in runs.records for n, s in jobs for e in entries):
         write("budget_quality", {"shares": SHARES, **told})
-        replace_page(RESULTS.parents[1] / "docs/results.md", told)
+        replace_page(RESULTS.parents[1] / "docs/results/quality.md", told)
 
 
 if __name__ == "__main__":

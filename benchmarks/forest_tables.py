@@ -1,4 +1,4 @@
-"""The tables of docs/results.md on forests, from the figures that budget_forests.py and forest_pruning.py have left.
+"""The tables of docs/results/nan_forests.md, from the figures that budget_forests.py and forest_pruning.py have left.
 
 python benchmarks/forest_tables.py
 """

@@ -1,4 +1,4 @@
-"""Commands on the results page are commands that there are."""
+"""Commands on the pages of results are commands that exist."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = (ROOT / "docs/results.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"`python benchmarks/(\w+\.py)([^`]*)`( \(\*\*data\*\*\))?", PAGE)
+PAGES = "".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs/results").glob("*.md")))
+COMMANDS = re.findall(r"`python benchmarks/(\w+\.py)([^`]*)`( \(\*\*data\*\*\))?", PAGES)
 
 
 def source(script: str) -> str:
@@ -21,7 +21,7 @@ def source(script: str) -> str:
     return text + "".join(helper.read_text(encoding="utf-8") for helper in helpers)
 
 
-def test_the_page_has_commands():
+def test_the_pages_have_commands():
     assert len(COMMANDS) > 20
 
 
