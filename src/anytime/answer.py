@@ -90,7 +90,7 @@ class Answer:
     @_derived
     def prediction(self) -> Any:
         """Labels or numbers."""
-        return self._said(LINKS[self.plan.link].decide, self.classes)
+        return self._said(self.plan.decide, self.classes)
 
     @_derived
     def probabilities(self) -> Any:

@@ -113,7 +113,7 @@ class Run:
         for b, block in enumerate(self.plan.blocks):
             if block.forest is not None:
                 known[f"trees {b}"] = self._tree_sums(b)
-            known |= {f"block {b} {name}": array for name, array in self._memory_of(b).items()}
+            known |= {f"block {b} {name}": array for name, array in self.memory_of(b).items()}
         return known
 
     def recall(self, memory: Memory) -> None:
@@ -171,7 +171,7 @@ class Run:
     def bound(self, cap: NDArray[np.int64], absent: NDArray[np.bool_] | None) -> None:
         """Tell blocks whose stages depend on it what rows may have paid in all, (n,) ticks, and what they lack."""
         for b in self.plan.bounded_blocks:
-            self.plan.blocks[b].bound(self._memory_of(b), cap, absent)
+            self.plan.blocks[b].bound(self.memory_of(b), cap, absent)
 
     def leave_out(self, s: int, rows: NDArray[np.intp], limit: NDArray[np.int32]) -> None:
         """Rows lack a group that stage ``s`` would read: they go on behind it, or end there where nothing after it can be had."""
@@ -400,7 +400,7 @@ class Run:
             begin - first,
             end - first,
             self.X,
-            self._memory_of(b),
+            self.memory_of(b),
             lambda seconds: not interrupted(deadline - _TELLING - seconds, stop),
         )
         if outputs is not None:
@@ -439,7 +439,7 @@ class Run:
     def _outputs(self, s: int, rows: NDArray[np.intp]) -> Array:
         """What stage ``s``, not of trees, gives for rows that have all they need."""
         b, within = self.plan.locate(s)
-        block, memory = self.plan.blocks[b], self._memory_of(b)
+        block, memory = self.plan.blocks[b], self.memory_of(b)
         if block.uses_answer:
             return block.proceed(within, within, self._matrix_of(rows), {"answer": self.scores(rows)})
         if not memory:
@@ -461,7 +461,8 @@ class Run:
             self._keep(memory, known, some)
         return outputs
 
-    def _memory_of(self, b: int) -> Memory:
+    def memory_of(self, b: int) -> Memory:
+        """What a block remembers of the rows; it changes as the run goes on."""
         if b not in self._memory:
             self._memory[b] = self.plan.blocks[b].remember(len(self.X)) or {}
         return self._memory[b]
@@ -533,7 +534,7 @@ class Run:
     def wanted(self, s: int, rows: NDArray[np.intp]) -> NDArray[np.bool_] | None:
         """(n, G) groups that stage ``s``, not of trees, reads of rows that stand before it; None: the same of all."""
         b, within = self.plan.locate(s)
-        block, memory = self.plan.blocks[b], self._memory_of(b)
+        block, memory = self.plan.blocks[b], self.memory_of(b)
         if type(block).reads is Block.reads:
             return None
         known = {name: self._taken(array, rows) for name, array in memory.items()}

@@ -60,6 +60,14 @@ class Reach(NamedTuple):
     policy: int | None  # of the plan's table of stops
 
 
+def check_one_or_per_row(budget: Any, n: int) -> None:
+    """Raise where a budget is neither one number nor one per row."""
+    if np.ndim(budget) and np.shape(budget) != (n,):
+        raise ValueError(
+            f"budget has shape {np.shape(budget)}, but X has {n} rows: give one number, or one per row"
+        )
+
+
 class AnytimeModel(BaseEstimator):  # type: ignore[misc]
     """What every fitted model can do. Not used by itself.
 
@@ -607,10 +615,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         else:
             stages, cap, policy = choice.stages, None, None
         for entries in (stages, cap):
-            if isinstance(entries, np.ndarray) and entries.ndim and entries.shape != (len(rows.X),):
-                raise ValueError(
-                    f"budget has shape {np.shape(entries)}, but X has {len(rows.X)} rows: give one number, or one per row"
-                )
+            check_one_or_per_row(entries, len(rows.X))
         kind = Run if metered else start
         plan = self.plan_ if policy is None else self.plan_.with_policy(policy)
         if choice is not None and np.max(choice.branch, initial=-1) >= 0:
@@ -744,7 +749,10 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
 
     def _decide(self, scores: Array) -> Any:
         """What scores, (n, K), say."""
-        return LINKS[self._scores_link].decide(scores, getattr(self, "classes_", None))
+        classes = getattr(self, "classes_", None)
+        if self.plan_.cost_matrix is not None:
+            return self.plan_.decide(scores, classes)
+        return LINKS[self._scores_link].decide(scores, classes)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -130,6 +130,8 @@ class OneRow:
                 return scores
             values = self.transform(np.reshape(scores, (1, -1)))
             return values.item() if self.alone else values[0]
+        if self.plan.cost_matrix is not None:
+            return self.model._decide(np.reshape(scores, (1, -1)))[0]
         if self.alone:
             return self.classes[0 if self.one_class else scores > 0]
         return self.classes[int(scores.argmax())]

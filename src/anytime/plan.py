@@ -32,7 +32,7 @@ from anytime._native import Forest
 from anytime.blocks import Block
 from anytime.calibration import Calibration
 from anytime.costs import UNLIMITED, BoundCosts, FeatureCosts
-from anytime.losses import LINKS
+from anytime.losses import LINKS, least_cost
 from anytime.rules import MarginRule, Rule, StopTable
 
 Array = NDArray[np.float64]
@@ -110,6 +110,9 @@ class Plan:
         have rules.
     calibration : Calibration, default=None
         What held-out rows have taught about the probabilities, or the errors, of every stage. Each branch has its own.
+    cost_matrix : (C, C), default=None
+        What it costs to answer the second class where the first is true: the answer is the class that is expected to cost least.
+        None: the most likely one. Scores and probabilities do not depend on it.
     """
 
     blocks: Sequence[Block]
@@ -129,6 +132,7 @@ class Plan:
     limit: float = np.inf
     branches: Sequence[Plan] = ()
     calibration: Calibration | None = None
+    cost_matrix: Array | None = None
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
@@ -510,6 +514,13 @@ class Plan:
         raw = LINKS[self.link].transform(scores)
         return raw if self.calibration is None else self.calibration.probabilities(raw, stages)
 
+    def decide(self, scores: Array, classes: NDArray[Any] | None) -> NDArray[Any]:
+        """What scores, (n, K), say: one of ``classes`` for each row, or values where there are none."""
+        link = LINKS[self.link]
+        if self.cost_matrix is None or classes is None:
+            return link.decide(scores, classes)
+        return np.asarray(classes[least_cost(link.transform(scores), self.cost_matrix)])
+
     # ------------------------------------------------------------------ derived plans
 
     def head(self, n_stages: int) -> Plan:
@@ -555,6 +566,7 @@ class Plan:
             combine=self.combine,
             evaluation_costs=np.concatenate(evaluation) if any(map(np.any, evaluation)) else None,
             replaces=np.concatenate(replaces),
+            cost_matrix=self.cost_matrix,
         )
 
     def stages_before(self, branch: int) -> int:
@@ -613,6 +625,10 @@ def _check_plan(plan: Plan) -> None:
         )
     if np.isnan(plan.limit) or plan.limit < 0:
         raise ValueError(f"limit must be a number that is not negative, not {plan.limit}")
+    if plan.cost_matrix is not None:
+        n_classes = LINKS[plan.link].n_classes(n_outputs) if LINKS[plan.link].classifies else 0
+        if np.shape(plan.cost_matrix) != (n_classes, n_classes) or not np.isfinite(plan.cost_matrix).all():
+            raise ValueError(f"a cost matrix holds {n_classes} x {n_classes} finite numbers here")
     for b, block in enumerate(plan.blocks):
         if plan.weights is None and block.width != n_outputs:
             raise ValueError(

@@ -1,6 +1,7 @@
 """Purchases by what they are worth: sets, induction, budgets, costs of answers, options, files, bad input."""
 
 import copy
+import dataclasses
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import anytime as at
 from anytime.acquisition.leaf_means import LeafMeans
-from anytime.acquisition.purchase_values import OwnedSets
+from anytime.acquisition.purchase_values import OwnedSets, ValueLearner
 from anytime.losses import least_cost
 from anytime.trees.block import TreeBlock
 
@@ -216,6 +217,52 @@ def test_a_model_with_a_cost_matrix_avoids_the_dear_mistake_everywhere(tmp_path)
     ).tolist()
     model.save(tmp_path / "model.anytime")
     assert_array_equal(at.load(tmp_path / "model.anytime").predict(X), model.predict(X))
+
+
+def test_probabilities_under_a_cost_matrix_are_those_of_the_classes_everywhere(tmp_path):
+    """The answer is the label that costs least, and its probability need not be the largest; none is a certainty."""
+    X, y, _ = answers(300)
+    matrix = np.array([[0, 1, 1], [30, 0, 30], [1, 1, 0]])
+    settings = {"costs": COSTS, "cost_matrix": matrix, "cost_penalty": 0.05, **SMALL}
+    model = at.ExpectedCostClassifier(**settings).fit(X, y)
+    p, answer = model.predict_proba(X, budget=1), model.answer(X, budget=1)
+    assert_allclose(answer.probabilities, p)
+    assert p.max() < 1.0
+    assert (answer.prediction != model.classes_[p.argmax(axis=1)]).any()
+    session = at.Session(model).predict(X.iloc[0], budget=1)
+    assert_allclose(session.probabilities, p[0])
+    assert session.prediction == model.predict_one(X.iloc[0], budget=1) == answer.prediction[0]
+    model.save(tmp_path / "model.anytime")
+    assert_array_equal(at.load(tmp_path / "model.anytime").plan_.cost_matrix, matrix)
+    with pytest.raises(ValueError, match="3 x 3 finite numbers"):
+        dataclasses.replace(model.plan_, cost_matrix=np.eye(2))
+    with pytest.raises(ValueError, match="cost matrix"):
+        model.to_c()
+
+
+def test_a_fit_with_little_time_grows_fewer_trees_and_answers_all_the_same():
+    X, y, _ = answers()
+    hurried = at.ExpectedCostClassifier(
+        costs=COSTS, n_estimators=5000, time_budget=0.3, cost_penalty=0.01, random_state=0
+    ).fit(X, y)
+    assert hurried.plan_.blocks[0].n_trees.max() < 500
+    X, y, _ = answers(200, 1)
+    assert hurried.score(X, y) > 0.95
+
+
+def test_an_interrupted_fit_leaves_the_model_as_it_was(model, monkeypatch):
+    X, y, _ = answers(100)
+    mine, grown = copy.deepcopy(model), []
+
+    def interrupted(self, owned):
+        grown.append(owned)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ValueLearner, "_judge", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        mine.fit(X[:50], y[:50])
+    assert grown
+    assert_array_equal(mine.predict(X), model.predict(X))
 
 
 def test_a_heavier_class_is_missed_less_often():

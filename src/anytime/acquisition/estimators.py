@@ -16,19 +16,15 @@ from sklearn.utils.validation import column_or_1d
 from anytime._compat import Interval
 from anytime.acquisition.inputs import Inputs, ValueSteps
 from anytime.acquisition.masked_networks import MaskedNetworks, Targets, train_networks
-from anytime.acquisition.mean_spending import spend_mean
-from anytime.acquisition.neighbour_block import FINISHED, MOST_FOLDS, NeighbourBlock, Reference
+from anytime.acquisition.neighbour_block import MOST_FOLDS, NeighbourBlock, Reference
+from anytime.acquisition.purchase_block import FINISHED
+from anytime.acquisition.rowwise import RowwiseModel
 from anytime.advice import Offer, follow, offer_of
 from anytime.calibrated import holding_out
-from anytime.costs import UNLIMITED
-from anytime.engine import Run, Stop
-from anytime.estimator import Budget, ClassifierFace, Reach, RegressorFace
-from anytime.forest_run import ForestRun
+from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.parameters import positive_integer, shared, store, without
 from anytime.plan import Array, Plan
-from anytime.rows import Rows, warn_of_absent
 from anytime.trees.clock import Clock
-from anytime.trees.reading import ColumnModel
 from anytime.validation import class_labels, numbered_classes, target_numbers, weighed_by_class
 
 if TYPE_CHECKING:
@@ -47,7 +43,7 @@ _SMALLEST = 1e-15  # spread of a target beside the largest, whose square still c
 _SPREADS = float(np.finfo(np.float64).tiny), 1e150  # of targets: their squares are numbers too
 
 
-class _AcquisitionModel(ColumnModel):
+class _AcquisitionModel(RowwiseModel):
     """What both estimators share."""
 
     cost_penalty: float
@@ -60,6 +56,7 @@ class _AcquisitionModel(ColumnModel):
     verbose: int
     confidence: float | None = None  # of classifiers
     class_weight: Any = None  # of classifiers
+    _block_type = NeighbourBlock
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **shared("costs", "budget", "mean_budget", "meter", "cost_penalty", "class_weight"),
@@ -153,10 +150,8 @@ class _AcquisitionModel(ColumnModel):
             block = self._block_of(inputs, steps, _scaled(networks, relative), reference, costs)
         base = block.score(numbers[:1], np.zeros((1, costs.n_groups), dtype=bool))[0]
         link = "softmax" if targets.are_classes else "identity"
-        blocks = [block] if block.n_stages else []
         block.begin()
-        replaces = np.ones(sum(part.n_stages for part in blocks), dtype=bool)
-        self.plan_ = Plan(blocks=blocks, costs=costs, base=base, link=link, replaces=replaces)
+        self.plan_ = self._plan_of(block, base, link=link)
 
     def _block_of(self, *given: Any) -> NeighbourBlock:
         return NeighbourBlock(
@@ -177,42 +172,7 @@ class _AcquisitionModel(ColumnModel):
         """Targets as networks learn them, and what turns what they say into answers: times the last, plus the second."""
         raise NotImplementedError
 
-    # ------------------------------------------------------------------ bounds
-
-    def _reach(self, budget: Budget, mean_budget: float | None = None) -> Reach:
-        """A single row that keeps to the mean itself keeps it on average."""
-        if budget is None and mean_budget is None:
-            budget, mean_budget = self.budget, self.mean_budget
-        if mean_budget is None:
-            return super()._reach(np.inf if budget is None else budget)
-        if np.ndim(mean_budget):
-            raise ValueError("mean_budget is one number, for all rows together")
-        self._ticks("mean_budget", mean_budget)
-        return super()._reach(mean_budget if budget is None else np.minimum(budget, mean_budget))
-
-    def _run_plan(
-        self,
-        rows: Rows,
-        budget: Budget,
-        mean_budget: float | None,
-        due: float,
-        stop: Stop | None = None,
-        *,
-        metered: bool = False,
-    ) -> Run | ForestRun:
-        if budget is None and mean_budget is None:
-            budget, mean_budget = self.budget, self.mean_budget
-        n, plan = len(rows.X), self.plan_
-        if mean_budget is None or np.ndim(mean_budget) or self.meter == "model" or not plan.n_stages:
-            return super()._run_plan(rows, budget, mean_budget, due, stop, metered=metered)
-        cap = np.broadcast_to(UNLIMITED if budget is None else self._ticks("budget", budget), n)
-        cap = np.minimum(cap, plan.limit_ticks).astype(np.int64)
-        mean = min(int(self._ticks("mean_budget", mean_budget)), int(plan.stage_ticks[-1]))
-        run = Run(plan, rows.X, metered=True, threads=self._threads(), held=rows.held)
-        spend_mean(run, mean * n, cap, due=due, stop=stop)
-        if run.incomplete.any():
-            warn_of_absent(rows)
-        return run
+    # ------------------------------------------------------------------ advice
 
     def _offers(self, plan: Plan, X: Array, owned: NDArray[np.bool_], cap: int) -> Sequence[Offer]:
         block = self._block
@@ -247,18 +207,14 @@ class _AcquisitionModel(ColumnModel):
     @property
     def _block(self) -> NeighbourBlock | None:
         """What decides, with the threads of today; None where no column tells anything."""
-        for block in self._plan.blocks:
-            assert isinstance(block, NeighbourBlock)
+        block: NeighbourBlock | None = super()._block
+        if block is not None:
             block.n_threads = self._threads()
-            return block
-        return None
+        return block
 
     def _restore_file_state(self, state: Any) -> None:
         super()._restore_file_state(state)
-        for block in self.plan_.blocks:
-            if not isinstance(block, NeighbourBlock):
-                raise ValueError(f"a {type(block).__name__} buys nothing by neighbours")
-            block.n_threads = self._threads()
+        if (block := self._block) is not None:
             block.begin()
 
 

@@ -17,21 +17,20 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from anytime._compat import Interval
-from anytime.acquisition.margin_block import FINISHED, UNDECIDED
-from anytime.acquisition.mean_spending import spend_mean
-from anytime.acquisition.purchase_values import PricesOfMoney, learn_values
+from anytime.acquisition.purchase_block import FINISHED, UNDECIDED
+from anytime.acquisition.purchase_values import PricesOfMoney, ValueLearner
+from anytime.acquisition.rowwise import RowwiseModel
 from anytime.acquisition.value_block import AnswerInputs, PurchaseValueBlock, expected_losses
 from anytime.advice import Offer, offer_of
 from anytime.blocks import Memory
 from anytime.costs import UNLIMITED, BoundCosts
-from anytime.engine import Run, Stop
-from anytime.estimator import Budget, ClassifierFace, Reach
+from anytime.engine import Run
+from anytime.estimator import Budget, ClassifierFace
 from anytime.forest_run import ForestRun
-from anytime.parameters import shared, store
+from anytime.parameters import declared, store
 from anytime.plan import Array, Plan
 from anytime.rows import Rows, warn_of_absent
 from anytime.trees.clock import Clock
-from anytime.trees.reading import ColumnModel
 
 __all__ = ["AlgorithmSelector", "ExpectedCostClassifier"]
 
@@ -40,37 +39,38 @@ _MOST_ROWS = 40_000  # that are learned from; of more, a sample
 _THRIFT = 0.95
 
 
-class _ExpectedCostModel(ClassifierFace, ColumnModel):
+class _ExpectedCostModel(RowwiseModel):
     """What both estimators share."""
 
     cost_penalty: float
     n_estimators: int
     min_samples_leaf: int
     max_sets: int
+    time_budget: float | None
     random_state: Any
     verbose: int
     accuracy: float | None = None  # of classifiers
-    # by which the worth of going on is judged: the fewest rows in one, and how many at most
+    # by which the worth of going on is judged: the fewest rows in a leaf, and how many leaves at most
     _value_leaves = 10, 200
+    _block_type = PurchaseValueBlock
 
     money_: PricesOfMoney
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **shared("costs", "budget", "mean_budget", "meter", "cost_penalty", "n_estimators"),
-        **shared("min_samples_leaf", "categorical_features", "random_state", "n_jobs", "verbose"),
-        "max_sets": [Interval(Integral, 1, 4096, closed="both")],
+        "max_sets": [Interval(Integral, 1, 4096, closed="both")]
     }
 
     # ------------------------------------------------------------------ learning
 
     def _learn(
         self,
+        clock: Clock,
         numbers: Array,
         target: Array,
         losses: Array,
         inputs: AnswerInputs,
         row_prices: ArrayLike | None,
-        **settings: Any,
+        **answering: Any,
     ) -> None:
         """Work out what purchases are worth, and keep it as a plan.
 
@@ -80,58 +80,42 @@ class _ExpectedCostModel(ClassifierFace, ColumnModel):
             Indicators of the classes, or losses of the options.
         losses : (n, A)
             What each answer would cost each row.
-        settings
-            Of the block: what makes answers of targets.
+        answering
+            What makes answers of targets: settings of the block, and of ``expected_losses``.
         """
-        clock, costs = Clock(None, int(self.verbose)), self._bound_costs()
-        priced = None if row_prices is None else _checked_row_prices(row_prices, len(numbers), costs)
-        expected = partial(
-            expected_losses,
-            cost_matrix=settings.get("cost_matrix"),
-            of_options=settings.get("of_options", False),
-            option_groups=settings.get("option_groups"),
-            unanswered=settings.get("unanswered", 0.0),
-        )
-        random = check_random_state(self.random_state)
+        costs, random = self._bound_costs(), check_random_state(self.random_state)
+        expected = partial(expected_losses, **answering)
+        paid = np.tile(costs.costs.amounts(costs.prices), (len(numbers), 1))
+        paid = paid if row_prices is None else _checked_row_prices(row_prices, len(numbers), costs)
         if len(numbers) > _MOST_ROWS:
             kept = np.sort(random.permutation(len(numbers))[:_MOST_ROWS])
-            numbers, target, losses = numbers[kept], target[kept], losses[kept]
-            priced = None if priced is None else priced[kept]
-        told = ~np.isnan(numbers).all(axis=0) & (numbers != numbers[:1]).any(axis=0)
-        candidates = np.unique(costs.column_group[told]).astype(np.intp)
-        if (needed := settings.get("option_groups")) is not None:
-            candidates = np.union1d(candidates, needed[needed >= 0])
-        learned = learn_values(
+            numbers, target, losses, paid = numbers[kept], target[kept], losses[kept], paid[kept]
+        learner = ValueLearner(
             inputs.matrix(numbers),
             inputs.groups(costs.column_group, costs.n_groups),
             target,
-            lambda owned: expected(losses, owned) if settings.get("of_options") else losses,
+            lambda owned: expected(losses, owned) if answering.get("of_options") else losses,
             expected,
             costs,
-            priced,
-            candidates=candidates,
+            paid,
             n_trees=self.n_estimators,
             min_samples_leaf=self.min_samples_leaf,
+            value_leaves=self._value_leaves,
             most_sets=self.max_sets,
-            least_in_leaf=self._value_leaves[0],
-            most_leaves=self._value_leaves[1],
-            penalty=float(self.cost_penalty),
             random=random,
-            tell=clock.tell,
+            clock=clock,
         )
-        block = PurchaseValueBlock.of(learned, inputs, costs, width=target.shape[1], **settings)
+        told = ~np.isnan(numbers).all(axis=0) & (numbers != numbers[:1]).any(axis=0)
+        candidates = np.unique(costs.column_group[told]).astype(np.intp)
+        if (needed := answering.get("option_groups")) is not None:
+            candidates = np.union1d(candidates, needed[needed >= 0])
+        learned = learner.learn(candidates, float(self.cost_penalty))
+        block = PurchaseValueBlock.of(learned, inputs, costs, width=target.shape[1], **answering)
         self.money_ = learned.money
         block = block.with_penalty(self._own_penalty())
-        simple = not settings.get("of_options") and settings.get("cost_matrix") is None
         base = block.score(numbers[:1], np.zeros(1, dtype=np.int32))[0]
-        blocks = [block] if block.n_stages else []
-        self.plan_ = Plan(
-            blocks=blocks,
-            costs=costs,
-            base=base,
-            link="softmax" if simple else "least_cost",
-            replaces=np.ones(block.n_stages, dtype=bool),
-        )
+        link = "least_cost" if answering.get("of_options") else "softmax"
+        self.plan_ = self._plan_of(block, base, link=link, cost_matrix=answering.get("cost_matrix"))
 
     def _own_penalty(self) -> float:
         """The price of money of rows that come one by one: as given, or the one that keeps the mean, or the accuracy."""
@@ -144,49 +128,19 @@ class _ExpectedCostModel(ClassifierFace, ColumnModel):
 
     # ------------------------------------------------------------------ bounds
 
-    def _reach(self, budget: Budget, mean_budget: float | None = None) -> Reach:
-        """A single row keeps to a mean of the call itself; the model's own mean it keeps on average, by the price of money."""
-        if budget is None and mean_budget is None:
-            return super()._reach(np.inf if self.budget is None else self.budget)
-        if mean_budget is None:
-            return super()._reach(budget)
-        if np.ndim(mean_budget):
-            raise ValueError("mean_budget is one number, for all rows together")
-        self._ticks("mean_budget", mean_budget)
-        return super()._reach(mean_budget if budget is None else np.minimum(budget, mean_budget))
+    @property
+    def _bounds_of_single_rows(self) -> tuple[Budget, float | None]:
+        """The model's own mean is kept on average, by the price of money."""
+        return self.budget, None
 
-    def _run_plan(
-        self,
-        rows: Rows,
-        budget: Budget,
-        mean_budget: float | None,
-        due: float,
-        stop: Stop | None = None,
-        *,
-        metered: bool = False,
-    ) -> Run | ForestRun:
-        if budget is None and mean_budget is None:
-            budget, mean_budget = self.budget, self.mean_budget
-        n, plan = len(rows.X), self.plan_
-        if self.meter == "model" or np.ndim(mean_budget or 0.0) or not plan.n_stages:
-            return super()._run_plan(rows, budget, mean_budget, due, stop, metered=metered)
-        cap = UNLIMITED if budget is None else self._ticks("budget", budget)
-        if np.shape(cap) not in ((), (n,)):
-            raise ValueError(
-                f"budget has shape {np.shape(cap)}, but X has {n} rows: give one number, or one per row"
-            )
-        cap = np.broadcast_to(cap, n)
-        cap = np.minimum(cap, plan.limit_ticks).astype(np.int64)
-        run = Run(plan, rows.X, metered=True, threads=self._threads(), held=rows.held)
-        penalty = run.memory()["block 0 penalty"]
-        if mean_budget is None:
-            penalty[:] = self._block.cost_penalty
-            run.advance(plan.n_stages, budget=cap, deadline=due, stop=stop)
-        else:
-            mean = min(int(self._ticks("mean_budget", mean_budget)), int(plan.stage_ticks[-1]))
-            penalty[:] = max(self.cost_penalty, self.money_.for_mean_cost(_THRIFT * self.costs_.amount(mean)))
-            spend_mean(run, mean * n, cap, due=due, stop=stop, relax=self._relax)
-        if rows.held is not None and not rows.held[..., self._block.sets.any(axis=0)].all():
+    def _begin_spending(self, memory: Memory, mean: int) -> None:
+        thrifty = self.money_.for_mean_cost(_THRIFT * self.costs_.amount(mean))
+        memory["penalty"][:] = max(self.cost_penalty, thrifty)
+
+    def _run_plan(self, rows: Rows, *bounds: Any, metered: bool = False) -> Run | ForestRun:
+        run = super()._run_plan(rows, *bounds, metered=metered)
+        # rows never choose what they lack, so the run does not miss it
+        if rows.held is not None and self._block and not rows.held[..., self._block.everything].all():
             warn_of_absent(rows)
         return run
 
@@ -213,19 +167,14 @@ class _ExpectedCostModel(ClassifierFace, ColumnModel):
         smaller = self if budget is None else super().truncate(budget)
         smaller = copy.copy(smaller)
         penalty = max(self.cost_penalty, self.money_.for_mean_cost(float(mean_budget)))
-        blocks = [
-            block.with_penalty(penalty)
-            for block in smaller.plan_.blocks
-            if isinstance(block, PurchaseValueBlock)
-        ]
+        blocks = [block.with_penalty(penalty) for block in smaller.plan_.blocks]  # type: ignore[attr-defined]
         smaller.plan_ = replace(smaller.plan_, blocks=blocks)
         smaller.mean_budget, smaller.cost_penalty = None, penalty
         return smaller
 
     def _offers(self, plan: Plan, X: Array, owned: NDArray[np.bool_], cap: int) -> Sequence[Offer]:
-        if not plan.blocks:
+        if (block := self._block) is None:
             return ()
-        block = self._block
         memory, s = block.remember(1), block.set_of(owned)
         extra = int(owned @ block.costs.prices) - int(block.sets[s] @ block.costs.prices)
         memory["set"][0], memory["cap"][0] = s, cap if cap == UNLIMITED else cap - extra
@@ -256,12 +205,6 @@ class _ExpectedCostModel(ClassifierFace, ColumnModel):
 
     # ------------------------------------------------------------------ files and conventions
 
-    @property
-    def _block(self) -> PurchaseValueBlock:
-        block = self._plan.blocks[0]
-        assert isinstance(block, PurchaseValueBlock)
-        return block
-
     def _file_state(self) -> dict[str, Any]:
         return {**super()._file_state(), "money": np.stack(self.money_)}
 
@@ -271,11 +214,10 @@ class _ExpectedCostModel(ClassifierFace, ColumnModel):
         if money.ndim != 2 or len(money) != 3 or not money.size or not np.isfinite(money).all():
             raise ValueError("prices of money do not fit together")
         self.money_ = PricesOfMoney(*money)
-        if any(not isinstance(block, PurchaseValueBlock) for block in self.plan_.blocks):
-            raise ValueError("the plan buys nothing by expected costs")
 
 
-class ExpectedCostClassifier(_ExpectedCostModel):
+@declared()
+class ExpectedCostClassifier(ClassifierFace, _ExpectedCostModel):
     """Buy while it pays in expectation, then answer with the label that is expected to cost least.
 
     For few groups, such as paid services, each with an answer and a score, all sets that a row may own are looked at. What a
@@ -286,10 +228,6 @@ class ExpectedCostClassifier(_ExpectedCostModel):
 
     Parameters
     ----------
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column.
-    budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
     mean_budget : float, default=None
         What rows may pay on average in a prediction that names no bound. None: no limit. No batch pays more. Rows that come one
         by one go by a price of money, and what they pay is near the mean only where they differ: alike rows all buy, or none.
@@ -307,21 +245,13 @@ class ExpectedCostClassifier(_ExpectedCostModel):
         are in the same unit.
     n_estimators : int, default=40
         Number of trees or learners in the ensemble. Of each set of groups.
-    min_samples_leaf : int, default=5
-        The fewest training rows in a leaf.
     max_sets : int, default=32
         The most sets of groups that are looked at. Beyond it only those one purchase away from a chain of them are.
-    categorical_features : "from_dtype", list of columns or None, default="from_dtype"
-        Columns that hold categories. "from_dtype": those of a table that are no numbers.
+    time_budget : float, default=None
+        Seconds that ``fit`` may take. None: no limit. Forests then have fewer trees. Ctrl-C leaves the model as it was.
     meter : {"realised", "model"}, default="realised"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost. By the latter the
         first purchase costs as much as everything.
-    random_state : int, RandomState or None, default=None
-        Seed; the same seed gives the same model.
-    n_jobs : int, default=None
-        Threads. None: 1; -1: all cores. The result does not depend on it.
-    verbose : int, default=0
-        Whether progress is printed.
 
     Attributes
     ----------
@@ -329,13 +259,13 @@ class ExpectedCostClassifier(_ExpectedCostModel):
         A stage for each purchase.
     money_ : PricesOfMoney
         Prices of money, and what training rows pay and lose by each, judged by trees that have not seen them.
-    classes_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
-        As in :class:`AnytimeClassifier`. What is bought first differs from row to row, so the order says nothing.
+    order_ : list of str
+        Groups of the plan. What is bought first differs from row to row, so their order says nothing.
 
     Notes
     -----
-    Of more than 40,000 training rows a sample of so many is learned from. With a cost matrix or class weights, scores are
-    expected costs with their sign changed; ``predict_proba`` gives probabilities, ``answer`` and sessions 1 for what they choose.
+    Of more than 40,000 training rows a sample of so many is learned from. A cost matrix and class weights change answers and
+    purchases; probabilities stay what they are, so the answer need not be the most likely class.
 
     Examples
     --------
@@ -350,7 +280,6 @@ class ExpectedCostClassifier(_ExpectedCostModel):
         **_ExpectedCostModel._parameter_constraints,
         "accuracy": [Interval(Real, 0, 1, closed="both"), None],
         "cost_matrix": ["array-like", None],
-        **shared("class_weight"),
     }
 
     def __init__(
@@ -367,6 +296,7 @@ class ExpectedCostClassifier(_ExpectedCostModel):
         min_samples_leaf: int = 5,
         max_sets: int = 32,
         categorical_features: Any = "from_dtype",
+        time_budget: float | None = None,
         meter: str = "realised",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -391,6 +321,7 @@ class ExpectedCostClassifier(_ExpectedCostModel):
             What groups cost these rows, one column per group in the order of ``costs``. None: the same for all.
         """
         self._validate_params()
+        clock = Clock(self.time_budget, int(self.verbose))
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         trained = copy.copy(self)
@@ -407,31 +338,15 @@ class ExpectedCostClassifier(_ExpectedCostModel):
             matrix = weight[:, None] * (1.0 - np.eye(n_classes) if matrix is None else matrix)
         losses = (1.0 - np.eye(n_classes) if matrix is None else matrix)[place]
         inputs = AnswerInputs.of(trained.columns_.categories, trained.classes_, numbers.shape[1])
-        trained._learn(numbers, np.eye(n_classes)[place], losses, inputs, row_prices, cost_matrix=matrix)
+        trained._learn(
+            clock, numbers, np.eye(n_classes)[place], losses, inputs, row_prices, cost_matrix=matrix
+        )
         self.__dict__ = trained.__dict__
         return self
 
-    def predict_proba(
-        self,
-        X: ArrayLike,
-        budget: Budget = None,
-        deadline: float | None = None,
-        *,
-        mean_budget: float | None = None,
-    ) -> Any:
-        """Class probabilities, (n, C), in the order of ``classes_``. See ``answer`` for the parameters."""
-        check_is_fitted(self, "plan_")
-        if self.plan_.link == "softmax" or self.meter == "model" or not self.plan_.blocks:
-            return super().predict_proba(X, budget, deadline, mean_budget=mean_budget)
-        import time
 
-        due = self._due(time.monotonic(), deadline)
-        run = self._run_plan(self._read_in(X), budget, mean_budget, due)
-        assert isinstance(run, Run)
-        return self._wrapped(self._block.means(run.X, run.memory()["block 0 set"]), X, self.classes_)
-
-
-class AlgorithmSelector(_ExpectedCostModel):
+@declared(like=ExpectedCostClassifier)
+class AlgorithmSelector(ClassifierFace, _ExpectedCostModel):
     """Choose one of several algorithms for each row; features that tell which are bought while they pay.
 
     What is learned from is what each algorithm costs each training row, such as its seconds; time-outs count as the user counts
@@ -440,26 +355,18 @@ class AlgorithmSelector(_ExpectedCostModel):
 
     Parameters
     ----------
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column.
-    budget, mean_budget
-        As in :class:`ExpectedCostClassifier`.
     cost_penalty : float, default=1
         Loss that one unit of cost must save to be spent. 1: prices of features and costs of algorithms are in the same unit.
     option_groups : mapping from str to str, default=None
         Options that can be chosen only by rows that own a group: answers of services that are paid. None: all can be chosen.
-    n_estimators : int, default=100
-        Number of trees or learners in the ensemble. Of each set of groups.
-    min_samples_leaf : int, default=5
-        The fewest training rows in a leaf.
-    max_sets, categorical_features, meter, random_state, n_jobs, verbose
-        As in :class:`ExpectedCostClassifier`.
 
     Attributes
     ----------
     classes_ : (A,)
         The options: names of the columns of y, or their numbers.
-    plan_, money_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
+    plan_ : Plan
+        A stage for each purchase.
+    money_ : PricesOfMoney
         As in :class:`ExpectedCostClassifier`.
 
     Notes
@@ -497,6 +404,7 @@ class AlgorithmSelector(_ExpectedCostModel):
         min_samples_leaf: int = 5,
         max_sets: int = 32,
         categorical_features: Any = "from_dtype",
+        time_budget: float | None = None,
         meter: str = "realised",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -518,6 +426,7 @@ class AlgorithmSelector(_ExpectedCostModel):
             What groups cost these rows, one column per group in the order of ``costs``. None: the same for all.
         """
         self._validate_params()
+        clock = Clock(self.time_budget, int(self.verbose))
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         trained = copy.copy(self)
@@ -542,7 +451,7 @@ class AlgorithmSelector(_ExpectedCostModel):
         settings: dict[str, Any] = {"of_options": True}
         if self.option_groups is not None:
             settings |= {"option_groups": trained._places_of_groups(), "unanswered": float(losses.max())}
-        trained._learn(numbers, losses, losses, inputs, row_prices, **settings)
+        trained._learn(clock, numbers, losses, losses, inputs, row_prices, **settings)
         self.__dict__ = trained.__dict__
         return self
 

@@ -7,6 +7,7 @@ these means can be judged on the same rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -36,6 +37,8 @@ class LeafMeans:
     max_features : float
         Share of the columns that are tried at a split.
     random : RandomState
+    time_is_up : callable
+        Asked after each tree; no tree follows once it says so.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class LeafMeans:
         min_samples_leaf: int,
         random: np.random.RandomState,
         max_features: float = 0.5,
+        time_is_up: Callable[[], bool] = lambda: False,
     ) -> None:
         n, knows_nothing = len(Z), not Z.shape[1]
         Z = np.ascontiguousarray(Z if Z.shape[1] else np.zeros((n, 1)), dtype=np.float32)
@@ -68,6 +72,8 @@ class LeafMeans:
             rows.append(np.arange(n))
             counts.append(drawn)
             unseen.append(drawn == 0)
+            if time_is_up():
+                break
         self.trees = join(grown)
         leaf, row = np.concatenate(nodes), np.concatenate(rows)
         count, left_out = np.concatenate(counts).astype(np.float64), np.concatenate(unseen)

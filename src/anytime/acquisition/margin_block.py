@@ -15,17 +15,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from anytime._native import Margins
 from anytime.acquisition.additive import AdditiveClassifier, LinearTerms, StepTerms
+from anytime.acquisition.purchase_block import FINISHED, UNDECIDED
 from anytime.blocks import Block, Memory, State
 from anytime.costs import BoundCosts
 from anytime.plan import Array
 
-__all__ = ["ACQUISITIONS", "DISTANCES", "FINISHED", "NEIGHBOURHOODS", "UNDECIDED", "MarginBlock", "scaling"]
+__all__ = ["ACQUISITIONS", "DISTANCES", "NEIGHBOURHOODS", "MarginBlock", "scaling"]
 
 NEIGHBOURHOODS = ("nearest", "radius", "exact")
 DISTANCES = ("standardised", "raw", "contributions")
 ACQUISITIONS = ("margin", "random")
 
-UNDECIDED, FINISHED = -2, -1  # instead of the next group
 _MOST_RUNNING = 1 << 24  # numbers that are kept of rows and reference points; beyond that they are made again
 _RUNNING = ("margins", "distances")
 _SETTINGS = (

@@ -11,9 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.acquisition.margin_block import FINISHED
-from anytime.acquisition.neighbour_block import NeighbourBlock
-from anytime.acquisition.value_block import PurchaseValueBlock
+from anytime.acquisition.purchase_block import FINISHED, PurchaseBlock
 from anytime.blocks import Memory
 from anytime.engine import Run, Stop, interrupted
 
@@ -36,13 +34,9 @@ def spend_mean(
     Where nobody wants to buy any more, ``relax`` may change that; it says whether it has tried.
     """
     block = run.plan.blocks[0]
-    assert isinstance(block, (NeighbourBlock, PurchaseValueBlock))
+    assert isinstance(block, PurchaseBlock)
     assert run.ledger is not None
-    memory: Memory = {
-        name.removeprefix("block 0 "): array
-        for name, array in run.memory().items()
-        if name.startswith("block 0 ")
-    }
+    memory = run.memory_of(0)
     run.bound(cap, run.absent)
     hurried = np.isfinite(due) or stop is not None
     while True:
@@ -53,7 +47,7 @@ def spend_mean(
         paid = run.ledger.paid
         left = money - int(paid.sum())
         price = _prices(run)
-        settled = (memory["next"] == FINISHED) | _lacking(memory)  # they buy nothing more
+        settled = (memory["next"] == FINISHED) | block.can_only_lack(memory)  # they buy nothing more
         can = ~settled & ~run.finished & (run.done < run.plan.n_stages)
         can &= paid + price <= np.minimum(cap, paid + left)
         rows = np.flatnonzero(can)
@@ -83,11 +77,3 @@ def _prices(run: Run) -> NDArray[np.int64]:
         rows = np.flatnonzero(run.done == s)
         prices[rows] = run.quote(int(s), rows)
     return prices
-
-
-def _lacking(memory: Memory) -> NDArray[np.bool_]:
-    """(n,) rows that can have nothing but what they lack."""
-    if "set" in memory:  # what a row lacks is never chosen
-        return np.zeros(memory["next"].size, dtype=bool)
-    wanted = np.maximum(memory["next"], 0)
-    return np.asarray((memory["next"] >= 0) & memory["absent"][np.arange(wanted.size), wanted])

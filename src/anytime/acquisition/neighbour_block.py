@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from anytime._native import Neighbours
 from anytime.acquisition.inputs import Inputs, ValueSteps
 from anytime.acquisition.masked_networks import LAYERS, MaskedNetworks
-from anytime.blocks import Block, Memory, State
+from anytime.acquisition.purchase_block import FINISHED, UNDECIDED, PurchaseBlock
+from anytime.blocks import Memory, State
 from anytime.costs import UNLIMITED, BoundCosts
 from anytime.plan import Array
 
-__all__ = ["FINISHED", "UNDECIDED", "NeighbourBlock", "Reference"]
+__all__ = ["NeighbourBlock", "Reference"]
 
-UNDECIDED, FINISHED = -2, -1  # instead of the next group
 MOST_FOLDS = 100  # networks
 _SETTINGS = ("cost_penalty", "confidence", "n_neighbours", "price_power", "look_ahead")
 _DRAWN = 200  # reference rows that stand for what a first purchase may say
@@ -46,7 +46,7 @@ class Reference(NamedTuple):
     unit: Array | None = None
 
 
-class NeighbourBlock(Block):
+class NeighbourBlock(PurchaseBlock):
     """Stage t is a row's t-th purchase: the answer of the networks to all that the row then has.
 
     Rows that have all there is, are sure enough, or find nothing worth its price buy nothing more and keep their answer.
@@ -121,38 +121,21 @@ class NeighbourBlock(Block):
     # ------------------------------------------------------------------ what rows have
 
     def remember(self, n_rows: int) -> Memory:
-        """What rows own, their next purchase once it is chosen, and their bounds."""
+        """As all blocks of purchases, and what rows own."""
         return {
             "owned": np.zeros((n_rows, self.costs.n_groups), dtype=bool),
-            "next": np.full(n_rows, UNDECIDED, dtype=np.int32),
-            "gain": np.zeros(n_rows),
-            "price": np.zeros(n_rows, dtype=np.int64),
-            "cap": np.full(n_rows, UNLIMITED, dtype=np.int64),
-            "absent": np.zeros((n_rows, self.costs.n_groups), dtype=bool),
+            **super().remember(n_rows),
         }
 
-    def bound(self, memory: Memory, cap: NDArray[np.int64], absent: NDArray[np.bool_] | None) -> None:
-        """A decision is kept until the purchase is made, or rows may spend or have something else."""
-        lacking = np.zeros_like(memory["absent"])
-        if absent is not None:
-            lacking[:] = absent
-        changed = (memory["cap"] != cap) | (memory["absent"] != lacking).any(axis=1)
-        memory["next"][changed] = UNDECIDED
-        memory["cap"][:], memory["absent"][:] = cap, lacking
-
-    def columns(self, stage: int) -> NDArray[np.int32]:
-        """All that a row may buy: which group comes first depends on what it may spend."""
-        return self._columns
-
     @cached_property
-    def _columns(self) -> NDArray[np.int32]:
-        everything = self.costs.closure(self.candidates.astype(np.int32))
-        return np.flatnonzero(everything[self.costs.column_group]).astype(np.int32)
+    def everything(self) -> NDArray[np.bool_]:
+        """(G,) groups that have inputs, and what they require."""
+        return np.asarray(self.costs.closure(self.candidates.astype(np.int32)), dtype=bool)
 
-    def reads(self, stage: int, X: Array, memory: Memory) -> NDArray[np.bool_]:
-        """The columns of the group that each row buys next, and of what that requires."""
-        self.choose(X, memory)
-        return np.asarray(self.purchases(memory)[:, self.costs.column_group])
+    def can_only_lack(self, memory: Memory) -> NDArray[np.bool_]:
+        """(n,) rows that can have nothing but what they lack, which is then named for others to see."""
+        wanted = np.maximum(memory["next"], 0)
+        return np.asarray((memory["next"] >= 0) & memory["absent"][np.arange(wanted.size), wanted])
 
     def purchases(self, memory: Memory) -> NDArray[np.bool_]:
         """(n, G) what each row buys next: a group, and what that requires and the row does not lack."""
@@ -278,14 +261,15 @@ class NeighbourBlock(Block):
 
     def proceed(self, first: int, stage: int, X: Array, memory: Memory) -> Array:
         """Buy once per stage, and answer by all that was bought."""
-        purchases = stage - first + 1
-        if purchases == self.candidates.size > 1 and self._buys_all(memory):  # in one go, in whatever order
-            memory["owned"][:] = self.required[self.candidates].any(axis=0)
-            memory["next"][:] = FINISHED
-        else:
-            for _ in range(purchases):
-                self.choose(X, memory)
-                self.buy(memory)
+        all_at_once = stage - first + 1 == self.candidates.size > 1 and self._buys_all(memory)
+        if not all_at_once:
+            return super().proceed(first, stage, X, memory)
+        memory["owned"][:] = self.required[self.candidates].any(axis=0)
+        memory["next"][:] = FINISHED
+        return self.answers(X, memory)
+
+    def answers(self, X: Array, memory: Memory) -> Array:
+        """(n, K) what the networks say of rows by what they own."""
         return self.score(X, memory["owned"])
 
     def _buys_all(self, memory: Memory) -> bool:
@@ -301,10 +285,6 @@ class NeighbourBlock(Block):
                 self.matrix(X[some]), np.ascontiguousarray(owned[some]), threads=self.n_threads
             )
         return scores * self._unit + self._offset
-
-    def outputs(self, stage: int, X: Array) -> Array:
-        """``proceed`` from nothing."""
-        return self.proceed(0, stage, X, self.remember(len(X)))
 
     # ------------------------------------------------------------------ as a block
 

@@ -20,10 +20,13 @@ from anytime.acquisition.leaf_means import LeafMeans
 from anytime.costs import BoundCosts
 from anytime.plan import Array
 from anytime.trees.arrays import LEAF, TreeArrays
+from anytime.trees.clock import Clock
 
-__all__ = ["LearnedValues", "OwnedSets", "PricesOfMoney", "learn_values"]
+__all__ = ["LearnedValues", "OwnedSets", "PricesOfMoney", "ValueLearner"]
 
 _PRICES_OF_MONEY = 24  # at which going on is valued; between them values are interpolated
+# shares of the training time by which forests that answer, and those that value, have been grown
+_ANSWERING, _VALUING = 0.5, 0.8
 _FIRST_LOOK = 40  # prices of money of the first pass, which finds those that matter
 
 
@@ -175,26 +178,9 @@ class LearnedValues:
     money: PricesOfMoney
 
 
-def learn_values(
-    Z: Array,
-    input_groups: NDArray[np.bool_],
-    target: Array,
-    realised: Callable[[NDArray[np.bool_]], Array],
-    expected: Callable[[Array, NDArray[np.bool_]], Array],
-    costs: BoundCosts,
-    row_prices: Array | None,
-    *,
-    candidates: NDArray[np.intp],
-    n_trees: int,
-    min_samples_leaf: int,
-    most_sets: int,
-    least_in_leaf: int,
-    most_leaves: int,
-    penalty: float,
-    random: np.random.RandomState,
-    tell: Callable[[str], None] = lambda text: None,
-) -> LearnedValues:
-    """Grow the forests of all sets, and work out what going on is worth.
+@dataclass(eq=False)
+class ValueLearner:
+    """Grows the forests of all sets, and works out what going on is worth.
 
     Parameters
     ----------
@@ -206,78 +192,107 @@ def learn_values(
         From a set to (n, A), what each answer would cost each row that owns it.
     expected : callable
         From (n, k), means of the targets, and a set to (n, A), what each answer is expected to cost.
-    row_prices : (n, G), default=None
-        What groups cost these rows; None: the same for all.
-    least_in_leaf, most_leaves : int
+    costs : BoundCosts
+    paid : (n, G)
+        What groups cost these rows.
+    n_trees, min_samples_leaf : int
+        Of the forests that answer; where time is short, they have fewer trees.
+    value_leaves : (int, int)
         Of the trees that say what going on is worth: the fewest rows in a leaf, and into how many they cut the rows at most.
-    penalty : float
-        A price of money at which going on is valued in any case.
+    most_sets : int
+    random : RandomState
+    clock : Clock
     """
-    n = len(Z)
-    prices = costs.costs.amounts(costs.prices)
-    paid = np.tile(prices, (n, 1)) if row_prices is None else row_prices
 
-    def grow(owned: NDArray[np.bool_]) -> tuple[LeafMeans, NDArray[np.intp]]:
-        asked = np.flatnonzero(~(input_groups & ~owned).any(axis=1))
-        trees = n_trees if asked.size else 1
-        grown = LeafMeans(
-            Z[:, asked], target, n_trees=trees, min_samples_leaf=min_samples_leaf, random=random
-        )
-        return grown, asked
+    Z: Array
+    input_groups: NDArray[np.bool_]
+    target: Array
+    realised: Callable[[NDArray[np.bool_]], Array]
+    expected: Callable[[Array, NDArray[np.bool_]], Array]
+    costs: BoundCosts
+    paid: Array
+    n_trees: int
+    min_samples_leaf: int
+    value_leaves: tuple[int, int]
+    most_sets: int
+    random: np.random.RandomState
+    clock: Clock
 
-    known: dict[bytes, _SetOfRows] = {}
+    def __post_init__(self) -> None:
+        self._judged: dict[bytes, _SetOfRows] = {}
+        self._prices = self.costs.costs.amounts(self.costs.prices)
 
-    def judged(owned: NDArray[np.bool_]) -> _SetOfRows:
+    def learn(self, candidates: NDArray[np.intp], penalty: float) -> LearnedValues:
+        """From the groups that may be bought, and a price of money at which going on is valued in any case."""
+        sets = OwnedSets(self.costs, candidates, self.most_sets, self._next_of_chain)
+        of_sets = [self._judge(owned) for owned in sets.owned]
+        worth = [
+            self._grow_worth(own, [of_sets[t].loss for t in sets.larger[s]], len(of_sets) - s)
+            for s, own in enumerate(of_sets)
+        ]
+        induction = _Induction(sets, [own.loss for own in of_sets], self.paid, worth)
+        money = PricesOfMoney(np.zeros(1), np.zeros(1), np.zeros(1))
+        if (positive := self._prices[self._prices > 0]).size:
+            lost = np.array([own.loss.mean() for own in of_sets])
+            scale = float(lost.max() - lost.min()) or 1.0
+            first = scale * np.geomspace(1e-3 / self._prices.sum(), 1.0 / positive.min(), _FIRST_LOOK)
+            money, _ = induction.at(np.concatenate([[0.0], first]))
+        money, targets = induction.at(np.unique(np.append(_evenly_spent(money), penalty)))
+        width = self.Z.shape[1]
+        values = [
+            _asking(leaves.table(what), np.concatenate([own.asked, [width, width + 1]]), width + 2)
+            for own, leaves, what in zip(of_sets, worth, targets, strict=True)
+        ]
+        return LearnedValues(sets, [own.answers for own in of_sets], values, money)
+
+    def _judge(self, owned: NDArray[np.bool_]) -> _SetOfRows:
         """What is answered with a set of groups, and what rows lose by it."""
         key = owned.tobytes()
-        if key not in known:
-            tell(f"{len(known) + 1} sets of groups")
-            grown, asked = grow(owned)
-            costs_of_answers = expected(grown.honest(target), owned)
+        if key not in self._judged:
+            done = len(self._judged)
+            self.clock.tell(f"{done + 1} sets of groups")
+            asked = np.flatnonzero(~(self.input_groups & ~owned).any(axis=1))
+            grown = LeafMeans(
+                self.Z[:, asked],
+                self.target,
+                n_trees=self.n_trees if asked.size else 1,
+                min_samples_leaf=self.min_samples_leaf,
+                random=self.random,
+                time_is_up=self._share_of_time(_ANSWERING, self.most_sets - done),
+            )
+            costs_of_answers = self.expected(grown.honest(self.target), owned)
             chosen = costs_of_answers.argmin(axis=1)
-            known[key] = _SetOfRows(
-                _asking(grown.table(target), asked, Z.shape[1] + 2),
+            self._judged[key] = _SetOfRows(
+                _asking(grown.table(self.target), asked, self.Z.shape[1] + 2),
                 asked,
                 least_two(costs_of_answers),
-                realised(owned)[np.arange(n), chosen],
+                self.realised(owned)[np.arange(len(chosen)), chosen],
             )
-        return known[key]
+        return self._judged[key]
 
-    def next_of_chain(steps: NDArray[np.bool_]) -> int:
-        lost = np.array([judged(owned).loss.mean() for owned in steps])
-        before = judged(np.asarray(steps.all(axis=0))).loss.mean()
-        return int(((before - lost) / np.maximum(steps @ prices, 1e-300) ** 0.5).argmax())
+    def _next_of_chain(self, steps: NDArray[np.bool_]) -> int:
+        lost = np.array([self._judge(owned).loss.mean() for owned in steps])
+        before = self._judge(np.asarray(steps.all(axis=0))).loss.mean()
+        return int(((before - lost) / np.maximum(steps @ self._prices, 1e-300) ** 0.5).argmax())
 
-    sets = OwnedSets(costs, candidates, most_sets, next_of_chain)
-    of_sets = [judged(owned) for owned in sets.owned]
-    worth: list[LeafMeans] = []
-    for s, own in enumerate(of_sets):
-        last = sets.larger[s].size == 1
-        asked = np.column_stack([Z[:, own.asked], own.least])
-        gains = np.column_stack([of_sets[t].loss for t in sets.larger[s]])
-        worth.append(
-            LeafMeans(
-                asked[:, : 0 if last or not own.asked.size else None],
-                gains,
-                n_trees=1 if last or not own.asked.size else max(n_trees // 2, 1),
-                min_samples_leaf=max(least_in_leaf, n // most_leaves),
-                random=random,
-            )
+    def _grow_worth(self, own: _SetOfRows, losses: list[Array], n_left: int) -> LeafMeans:
+        """The trees of what going on from a set is worth: they tell apart rows that lose different amounts with larger sets."""
+        one_leaf = len(losses) == 1 or not own.asked.size
+        inputs = np.column_stack([self.Z[:, own.asked], own.least])
+        fewest, most = self.value_leaves
+        return LeafMeans(
+            inputs[:, : 0 if one_leaf else None],
+            np.column_stack(losses),
+            n_trees=1 if one_leaf else max(self.n_trees // 2, 1),
+            min_samples_leaf=max(fewest, len(inputs) // most),
+            random=self.random,
+            time_is_up=self._share_of_time(_VALUING, n_left),
         )
-    induction = _Induction(sets, [own.loss for own in of_sets], paid, worth)
-    lost = np.array([own.loss.mean() for own in of_sets])
-    scale = float(lost.max() - lost.min()) or 1.0
-    positive = prices[prices > 0]
-    money = PricesOfMoney(np.zeros(1), np.zeros(1), np.zeros(1))
-    if positive.size:
-        first = scale * np.geomspace(1e-3 / prices.sum(), 1.0 / positive.min(), _FIRST_LOOK)
-        money, _ = induction.at(np.concatenate([[0.0], first]))
-    money, targets = induction.at(np.unique(np.append(_evenly_spent(money), penalty)))
-    values = []
-    for own, leaves, what in zip(of_sets, worth, targets, strict=True):
-        extra = np.arange(Z.shape[1], Z.shape[1] + 2)
-        values.append(_asking(leaves.table(what), np.concatenate([own.asked, extra]), Z.shape[1] + 2))
-    return LearnedValues(sets, [own.answers for own in of_sets], values, money)
+
+    def _share_of_time(self, until: float, n_left: int) -> Callable[[], bool]:
+        """Whether one of ``n_left`` forests has had its share of the time that ends after ``until`` of all of it."""
+        left = until * self.clock.seconds - self.clock.elapsed
+        return self.clock.ends(self.clock.elapsed + left / max(n_left, 1))
 
 
 class _SetOfRows(NamedTuple):

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime._native import Forest, row_products
-from anytime.acquisition.margin_block import FINISHED, UNDECIDED
+from anytime.acquisition.purchase_block import FINISHED, UNDECIDED, PurchaseBlock
 from anytime.acquisition.purchase_values import LearnedValues, PricesOfMoney, least_two
-from anytime.blocks import Block, Memory, State
-from anytime.costs import UNLIMITED, BoundCosts
+from anytime.blocks import Memory, State
+from anytime.costs import BoundCosts
 from anytime.plan import Array
 from anytime.trees.growing import join
 
@@ -90,7 +90,7 @@ class AnswerInputs(NamedTuple):
         return Z
 
 
-class PurchaseValueBlock(Block):
+class PurchaseValueBlock(PurchaseBlock):
     """Stage t is a row's t-th purchase, after which it is answered by all that it has.
 
     Where the budget does not bind, a row goes on as long as that is expected to cost less in all than ending, money being worth
@@ -249,9 +249,9 @@ class PurchaseValueBlock(Block):
         return out
 
     def score(self, X: Array, which: NDArray[np.int32]) -> Array:
-        """(n, A) scores whose largest decides: logarithms of probabilities, or expected costs with their sign changed."""
+        """(n, A) logarithms of probabilities, or expected costs of options with their sign changed."""
         means = self.means(X, which)
-        if not self.of_options and self.cost_matrix is None:
+        if not self.of_options:
             return np.asarray(np.log(np.clip(means, _LEAST_PROBABILITY, 1.0)))
         for s in np.unique(which):
             rows = which == s
@@ -261,39 +261,17 @@ class PurchaseValueBlock(Block):
     # ------------------------------------------------------------------ what rows buy
 
     def remember(self, n_rows: int) -> Memory:
-        """Which set rows own, which comes next once that is chosen, and their bounds."""
+        """As all blocks of purchases (the next one is a set), which set rows own, and what money is worth to them."""
         return {
             "set": np.zeros(n_rows, dtype=np.int32),
-            "next": np.full(n_rows, UNDECIDED, dtype=np.int32),
-            "gain": np.zeros(n_rows),
-            "price": np.zeros(n_rows, dtype=np.int64),
             "penalty": np.full(n_rows, self.cost_penalty),
-            "cap": np.full(n_rows, UNLIMITED, dtype=np.int64),
-            "absent": np.zeros((n_rows, self.costs.n_groups), dtype=bool),
+            **super().remember(n_rows),
         }
 
-    def bound(self, memory: Memory, cap: NDArray[np.int64], absent: NDArray[np.bool_] | None) -> None:
-        """A decision is kept until the purchase is made, or rows may spend or have something else."""
-        lacking = np.zeros_like(memory["absent"])
-        if absent is not None:
-            lacking[:] = absent
-        changed = (memory["cap"] != cap) | (memory["absent"] != lacking).any(axis=1)
-        memory["next"][changed] = UNDECIDED
-        memory["cap"][:], memory["absent"][:] = cap, lacking
-
-    def columns(self, stage: int) -> NDArray[np.int32]:
-        """All that a row may buy: which group comes first depends on the row."""
-        return self._columns
-
     @cached_property
-    def _columns(self) -> NDArray[np.int32]:
-        everything = np.asarray(self.sets.any(axis=0))
-        return np.flatnonzero(everything[self.costs.column_group]).astype(np.int32)
-
-    def reads(self, stage: int, X: Array, memory: Memory) -> NDArray[np.bool_]:
-        """The columns of what each row buys next."""
-        self.choose(X, memory)
-        return np.asarray(self.purchases(memory)[:, self.costs.column_group])
+    def everything(self) -> NDArray[np.bool_]:
+        """(G,) groups of any set."""
+        return np.asarray(self.sets.any(axis=0))
 
     def purchases(self, memory: Memory) -> NDArray[np.bool_]:
         """(n, G) what each row buys next."""
@@ -301,7 +279,7 @@ class PurchaseValueBlock(Block):
         bought[memory["next"] < 0] = False
         return np.asarray(bought)
 
-    def choose(self, X: Array, memory: Memory, go_on: Callable[[], bool] | None = None) -> bool:
+    def choose(self, X: Array, memory: Memory, *, go_on: Callable[[], bool] | None = None) -> bool:
         """Decide what rows that have not decided buy next; whether there was time for all."""
         undecided = memory["next"] == UNDECIDED
         for s in np.unique(memory["set"][undecided]):
@@ -386,16 +364,9 @@ class PurchaseValueBlock(Block):
         memory["set"][buying] = memory["next"][buying]
         memory["next"][buying] = UNDECIDED
 
-    def proceed(self, first: int, stage: int, X: Array, memory: Memory) -> Array:
-        """Buy once per stage, and answer by all that was bought."""
-        for _ in range(stage - first + 1):
-            self.choose(X, memory)
-            self.buy(memory)
+    def answers(self, X: Array, memory: Memory) -> Array:
+        """(n, A) scores by the sets that rows own."""
         return self.score(X, memory["set"])
-
-    def outputs(self, stage: int, X: Array) -> Array:
-        """``proceed`` from nothing."""
-        return self.proceed(0, stage, X, self.remember(len(X)))
 
     def set_of(self, owned: NDArray[np.bool_]) -> int:
         """The largest of the sets that a row with these groups has."""
@@ -461,10 +432,10 @@ class PurchaseValueBlock(Block):
 def expected_losses(
     means: Array,
     owned: NDArray[np.bool_],
-    cost_matrix: Array | None,
-    of_options: bool,
-    option_groups: NDArray[np.int32] | None,
-    unanswered: float,
+    cost_matrix: Array | None = None,
+    of_options: bool = False,
+    option_groups: NDArray[np.int32] | None = None,
+    unanswered: float = 0.0,
 ) -> Array:
     """(n, A) what each answer costs on average: of classes by their probabilities, of options by their mean losses."""
     if not of_options:

@@ -63,6 +63,8 @@ def exported(
             "a streaming model with columns of words turns them into numbers that it keeps learning, which no format holds; "
             "train it on numbers"
         )
+    if model.plan_.cost_matrix is not None:
+        raise ExportError("answers by a cost matrix have no form in the file; export the model without it")
     chosen = [_chosen(model, budget, chain_only) for budget in given]
     chain: Plan = model.plan_.head(max((stages for branch, stages in chosen if branch < 0), default=0))
     used = sorted({branch for branch, _ in chosen if branch >= 0})

@@ -179,6 +179,7 @@ def _write_stages(plan: Plan, prefix: str, arrays: Arrays) -> dict[str, Any]:
         "expected_costs": np.float64,
         "quality": np.float64,
         "replaces": np.bool_,
+        "cost_matrix": np.float64,
     }
     for name, dtype in optional.items():
         if getattr(plan, name) is not None:
@@ -318,6 +319,9 @@ def _read_stages(
         expected_costs=_optional(arrays, f"{prefix}.expected_costs", "<f8", n_stages),
         stop_table=_read_stop_table(arrays, f"{prefix}.stop_table"),
         calibration=_read_calibration(fields, arrays, f"{prefix}.calibration"),
+        cost_matrix=arrays.take(f"{prefix}.cost_matrix", "<f8", 2)
+        if f"{prefix}.cost_matrix" in arrays
+        else None,
         passes=_read_rules(fields, "passes", prefix, arrays, costs, n_stages),
         stops=_read_rules(fields, "stops", prefix, arrays, costs, n_stages),
         **more,
