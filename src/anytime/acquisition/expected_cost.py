@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -84,7 +83,10 @@ class _ExpectedCostModel(RowwiseModel):
             What makes answers of targets: settings of the block, and of ``expected_losses``.
         """
         costs, random = self._bound_costs(), check_random_state(self.random_state)
-        expected = partial(expected_losses, **answering)
+
+        def expected(means: Array, owned: NDArray[np.bool_]) -> Array:
+            return expected_losses(means, owned, **answering)
+
         paid = np.tile(costs.costs.amounts(costs.prices), (len(numbers), 1))
         paid = paid if row_prices is None else _checked_row_prices(row_prices, len(numbers), costs)
         if len(numbers) > _MOST_ROWS:
