@@ -31,7 +31,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo build test test-all quick native-test lint bench docs wheel compat clean
+.PHONY: help demo build test test-all quick native-test lint bench reproduce figures docs wheel compat clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,12 @@ lint: $(VENV)/.dev ## ruff, mypy --strict, the import contract, clang-format
 bench: $(VENV)/.dev ## measurements that need neither data nor torch, written to benchmarks/results/; docs/results has all
 	@set -e; for script in $$(grep -l __main__ benchmarks/*.py | xargs grep -LE 'required=True|ANYTIME_DATA|torch|network|_forest_sets'); do \
 	  echo "$(BIN)/python $$script"; $(BIN)/python $$script; done
+
+reproduce: $(VENV)/.dev ## the measurements of a page of results again: make reproduce WORK=hu_linear (without WORK: the list)
+	@$(BIN)/python benchmarks/reproduce.py $(WORK)
+
+figures: $(VENV)/.dev ## verdicts and figures of the pages of results, from benchmarks/results/
+	$(BIN)/python benchmarks/pages.py
 
 docs: $(VENV)/.dev ## the documentation, in docs/_build/index.html
 	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build

@@ -8,6 +8,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,12 @@ def median(values: list[float]) -> float:
 def _shown(argument: str) -> str:
     """An argument of the command line; of a folder somewhere on this machine the last part."""
     return f".../{Path(argument).name}" if os.path.isabs(argument) else argument
+
+
+@cache
+def measured(name: str) -> Any:
+    """What an experiment has left in ``results/NAME.json``."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def write(name: str, figures: dict[str, Any]) -> None:

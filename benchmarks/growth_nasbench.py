@@ -60,7 +60,6 @@ LATENCIES = {
 SETS = ("cifar10", "cifar100")
 SHOWN = (50, 100, 200, 500, 1000, 2000)
 POPULATION, TOURNAMENT = 100, 25  # of regularised evolution, as in Real et al. (2019)
-IMAGE = Path(__file__).parents[1] / "docs" / "images" / "growth_nasbench.png"
 
 
 # ---------------------------------------------------------------------- the table
@@ -302,41 +301,6 @@ def summary(shares: dict[str, list[list[float]]], method: str) -> dict[str, list
     return {name: [round(float(value), 5) for value in values] for name, values in columns.items()}
 
 
-def draw(results: dict[str, Any], path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    shown = {
-        "hull, band 2.5 %": ("C0", "-"),
-        "Pareto frontier": ("C9", "-"),
-        "uniform on the hull": ("C2", "-"),
-        "best model": ("C1", "-"),
-        "latest model": ("C5", "-"),
-        "evolution, error": ("C3", "--"),
-        "evolution, relative to the hull": ("C4", "--"),
-        "random": ("0.5", ":"),
-    }
-    figure, axes = plt.subplots(2, 4, figsize=(13, 6), sharex=True, sharey="row", layout="constrained")
-    for row, which in zip(axes, SETS, strict=True):
-        for axis, cost in zip(row, COSTS, strict=True):
-            for method, (colour, style) in shown.items():
-                line = results["table"][which][cost][method]
-                axis.errorbar(
-                    results["evaluations"],
-                    line["mean"],
-                    line["standard_error"],
-                    color=colour,
-                    ls=style,
-                    label=method,
-                )
-            axis.axhline(1.0, color="0.85", zorder=0)
-            axis.set(xscale="log", title=f"{which.upper()}, {cost}", ylim=(0.8, 1.03))
-        row[0].set_ylabel("share of the whole table's area")
-    for axis in axes[-1]:
-        axis.set_xlabel("trained cells")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    figure.savefig(path, dpi=110)
-
-
 def print_means(results: dict[str, Any]) -> None:
     """Means over both sets and all costs, and in what part of all seeds the default is ahead, as lines of a table."""
     for method in METHODS:
@@ -356,23 +320,18 @@ def main() -> None:
     parser.add_argument("--evaluations", type=int, default=2000)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="few seeds, nothing is written")
-    parser.add_argument(
-        "--picture", action="store_true", help="draw the results that there are, and print their means"
-    )
+    parser.add_argument("--means", action="store_true", help="run nothing, print means of the results")
     arguments = parser.parse_args()
     if arguments.quick:
         results = run(arguments.data, 3, (50, 200), arguments.processes)
         print(json.dumps(results, indent=1))
         return
-    if arguments.picture:
-        results = json.loads((RESULTS / "growth_nasbench.json").read_text(encoding="utf-8"))
-        draw(results, IMAGE)
-        print_means(results)
+    if arguments.means:
+        print_means(json.loads((RESULTS / "growth_nasbench.json").read_text(encoding="utf-8")))
         return
     at = tuple(n for n in SHOWN if n <= arguments.evaluations)
     results = run(arguments.data, arguments.seeds, at, arguments.processes)
     write("growth_nasbench", results)
-    draw(results, IMAGE)
 
 
 if __name__ == "__main__":

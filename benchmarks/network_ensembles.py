@@ -2,7 +2,7 @@
 
     python benchmarks/network_tables.py --jobs eann --epochs 40 > jobs.json
     python benchmarks/network_training.py --data DIR --out RUNS --jobs jobs.json --side-by-side 6
-    python benchmarks/network_ensembles.py --runs RUNS [--members 7 13 25] [--plot FILE.png]
+    python benchmarks/network_ensembles.py --runs RUNS [--members 7 13 25]
 
 Which exits of each member were wrong about which test images is taken from RUNS into results/network_wrong.npz, one bit each.
 Without --runs the figures are made from what is kept there.
@@ -112,25 +112,6 @@ def judged(costs: Any, errors: Any, first: float, own: dict[int, tuple[float, fl
     }
 
 
-def plot(found: dict[str, Any], own: dict[int, tuple[float, float]], file: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6, 3.8))
-    for scheme, entry in found.items():
-        name = f"{'AdaLoss' if scheme == 'adaloss' else scheme}, n = {', '.join(map(str, entry['members']))}"
-        axis.step(np.array(entry["costs"]) / 1e6, entry["errors"], where="post", label=name)
-    cost, error = np.array(list(own.values())).T / [[1e6], [1.0]]
-    axis.plot(cost, error, "k*-", label="OPT, one network each")
-    axis.plot(INFLATION * cost, MOST * error, "k:", label="bar: 1.1 x OPT at 1/2.44 of the cost")
-    axis.set(xlabel="million mult-adds", ylabel="error on the test images, %", yscale="log", xscale="log")
-    axis.set_yticks([6, 7, 8, 10, 15, 20, 30, 50], labels=["6", "7", "8", "10", "15", "20", "30", "50"])
-    axis.minorticks_off()
-    axis.grid(alpha=0.3)
-    axis.legend(frameon=False)
-    figure.tight_layout()
-    figure.savefig(file, dpi=110)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -138,7 +119,6 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, help="the folder of trainings, with what their exits said")
     parser.add_argument("--members", type=int, nargs="+", default=[7, 13, 25])
     parser.add_argument("--epochs", type=int, default=40)
-    parser.add_argument("--plot", type=Path)
     given = parser.parse_args()
     trained = runs_of(RESULTS / "network_schemes.json")
     if given.runs is not None:
@@ -165,8 +145,6 @@ def main() -> None:
         print(scheme, trained_n, f"ends at {errors[-1]:.2f} %", verdict)
     opt = {str(n): {"mult_adds": cost, "error": error} for n, (cost, error) in own.items()}
     write("network_ensembles", {"epochs": given.epochs, "opt": opt, "ensembles": found})
-    if given.plot:
-        plot(found, own, given.plot)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 python benchmarks/network_tables.py --jobs table41 --epochs 40 [--without results/network_schemes.json] > jobs.json
 python benchmarks/network_training.py --data DIR --out RUNS --jobs jobs.json --side-by-side 4
-python benchmarks/network_tables.py --runs RUNS [--plot FILE.png]
+python benchmarks/network_tables.py --runs RUNS
 """
 
 from __future__ import annotations
@@ -241,39 +241,6 @@ def _setting(run: dict[str, Any]) -> tuple[int, ...]:
     return tuple(run["job"][name] for name in ("n", "c", "epochs", "seed"))
 
 
-def plot(runs: list[dict[str, Any]], file: Path) -> None:
-    """Error against cost at every exit, a panel for each network of the longest schedule that all schemes have."""
-    import matplotlib.pyplot as plt
-
-    shown = {"const": ("CONST", "C0.-"), "linear": ("LINEAR", "C3.-"), "adaloss": ("AdaLoss", "C1.-")}
-    shown |= {"auto": ("auto", "C2.-"), "opt": ("OPT, a network each", "k*")}
-    panels: dict[tuple[int, int, int], list[dict[str, Any]]] = defaultdict(list)
-    for run in runs:
-        job = run["job"]
-        if not job["seed"]:
-            panels[job["n"], job["c"], job["epochs"]].append(run)
-    needed = {"const", "adaloss", "opt:1"}
-    panels = {key: own for key, own in sorted(panels.items()) if needed <= {r["job"]["scheme"] for r in own}}
-    n_rows = -(-len(panels) // 3)
-    figure, axes = plt.subplots(n_rows, 3, figsize=(12, 3.4 * n_rows), squeeze=False, sharey=True)
-    for axis in axes.flat[len(panels) :]:
-        axis.remove()
-    for axis, ((n, c, epochs), own) in zip(axes.flat, panels.items(), strict=False):
-        for scheme, (name, style) in shown.items():
-            of_scheme = [run for run in own if run["job"]["scheme"].partition(":")[0] == scheme]
-            costs = [cost / 1e6 for run in of_scheme for cost in run["mult_adds"]]
-            axis.plot(costs, [e for run in of_scheme for e in run["errors"]], style, label=name)
-        axis.set(title=f"({n}, {c}), {epochs} epochs", xlabel="million mult-adds", yscale="log")
-        axis.set_yticks([5, 7, 10, 15, 20, 30, 40], labels=["5", "7", "10", "15", "20", "30", "40"])
-        axis.minorticks_off()
-        axis.grid(alpha=0.3)
-    for axis in axes[:, 0]:
-        axis.set_ylabel("error on the test images, %")
-    axes[0, 0].legend(frameon=False)
-    figure.tight_layout()
-    figure.savefig(file, dpi=110)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -283,7 +250,6 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
     parser.add_argument("--without", type=Path, help="a file with results: their jobs are left out")
     parser.add_argument("--runs", type=Path, help="a folder with results, or a file with a list of them")
-    parser.add_argument("--plot", type=Path, help="where a picture of these results is drawn")
     given = parser.parse_args()
     if given.jobs:
         wanted = jobs_of(given.jobs, given.epochs, given.seeds)
@@ -307,8 +273,6 @@ def main() -> None:
         early_exits(runs)
         small_against_large(runs)
         idle_depth(runs)
-        if given.plot:
-            plot(runs, given.plot)
 
 
 if __name__ == "__main__":

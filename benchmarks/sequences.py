@@ -4,7 +4,6 @@
     ANYTIME_DATA=... python benchmarks/sequences.py                     # all parts that are not in the results yet
     ANYTIME_DATA=... python benchmarks/sequences.py --parts conll       # those whose name begins so
     ANYTIME_DATA=... python benchmarks/sequences.py --only trees        # one model anew, of parts that have results
-    python benchmarks/sequences.py --picture docs/images/sequences.png  # from the results
 
 Every feature costs 1. Settings are those that ``--choose`` found (``results/sequences_dev.json``): on the development words of UD
 English EWT, on a fifth of the training words of "letters small 0", and on a fifth of the training sentences of CoNLL-2000, where
@@ -188,59 +187,6 @@ def summary(done: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def draw(done: dict[str, Any], file: str) -> None:
-    """Quality against cost: with and without context, and the CRF and boosted trees, which need everything."""
-    import matplotlib.pyplot as plt
-
-    titles = {
-        "letters small": "letters, one fold to learn from",
-        "letters large": "letters, nine folds to learn from",
-        "conll2000": "CoNLL-2000, chunks",
-        "ud-ewt": "UD English EWT, parts of speech",
-    }
-    lines = {"with_context": ("with context", "C0"), "without_context": ("without", "C1")}
-    points = {"crf": ("linear-chain CRF", "C2"), "trees": ("boosted trees", "C3")}
-    kinds = [kind for kind in titles if any(kind_of(name) == kind for name in done)]
-    figure, axes = plt.subplots(
-        1, len(kinds), figsize=(3.4 * len(kinds), 3.4), layout="constrained", squeeze=False
-    )
-    for axis, kind in zip(axes[0], kinds, strict=True):
-        folds = [figures for name, figures in done.items() if kind_of(name) == kind]
-        metric = "chunk_f1" if kind == "conll2000" else "accuracy"
-        n_features = 19 if kind == "conll2000" else 17 if kind == "ud-ewt" else 128
-        for name, (label, colour) in lines.items():
-            if "curve" not in folds[0][name]:  # a point, as of others
-                axis.plot(n_features, 100 * (1 - folds[0][name][metric]), "o", color=colour, clip_on=False)
-                continue
-            costs = np.unique(np.concatenate([[c for c, _ in fold[name]["curve"]] for fold in folds]))
-            errors = []
-            for fold in folds:
-                at_cost, value = np.array(fold[name]["curve"]).T
-                errors.append(1 - value[np.maximum(np.searchsorted(at_cost, costs, side="right") - 1, 0)])
-            kept = costs > 0
-            error = 100 * np.mean(errors, axis=0)
-            axis.step(costs[kept], error[kept], where="post", color=colour, label=label)
-            axis.plot([costs[-1], n_features], [error[-1]] * 2, color=colour, linewidth=0.8, alpha=0.6)
-        for name, (label, colour) in points.items():
-            values = [fold[name][metric] for fold in folds if name in fold]
-            if values:
-                axis.plot(
-                    n_features, 100 * (1 - np.mean(values)), "o", color=colour, label=label, clip_on=False
-                )
-        axis.set(title=titles[kind], xlabel="features bought", yscale="log", xlim=(0, n_features))
-        axis.set_ylabel("error of chunks, 1 - F1, %" if metric == "chunk_f1" else "error, %")
-        ticks = [
-            t
-            for t in (1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 80)
-            if axis.get_ylim()[0] <= t <= axis.get_ylim()[1]
-        ]
-        axis.set_yticks(ticks, [f"{t:g}" for t in ticks])
-        axis.set_yticks([], minor=True)
-        axis.grid(alpha=0.3)
-    axes[0, 0].legend(fontsize=8)
-    figure.savefig(file, dpi=110)
-
-
 def read(name: str, key: str) -> dict[str, Any]:
     """What a file of results holds under a key; nothing where there is no file."""
     path = RESULTS / f"{name}.json"
@@ -254,12 +200,8 @@ def main() -> None:
     parser.add_argument("--choose", action="store_true", help="try settings, without the test words")
     parser.add_argument("--again", action="store_true", help="also parts that have results")
     parser.add_argument("--only", choices=["trees", "crf"], help="this model anew, of parts with results")
-    parser.add_argument("--picture", help="draw this picture of the results and run nothing")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    if asked.picture:
-        draw(read("sequences", "parts"), asked.picture)
-        return
     data = Path(os.environ["ANYTIME_DATA"])
     if asked.choose:
         for name, load in development_parts(data):

@@ -1,8 +1,10 @@
-"""Commands on the pages of results are commands that exist."""
+"""Pages of results: commands exist, and verdicts and figures show what was measured."""
 
 from __future__ import annotations
 
 import re
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,3 +35,51 @@ def test_a_command_names_a_benchmark_its_options_and_its_need_of_data(script, ar
     assert bool(data) == ("ANYTIME_DATA" in text), (
         f"benchmarks/{script}: mark it (**data**) exactly if it reads ANYTIME_DATA"
     )
+
+
+@pytest.fixture(scope="module")
+def pages():
+    """The script that writes verdicts and figures; benchmarks import each other by their bare names."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    import pages
+
+    yield pages
+    sys.path.remove(str(ROOT / "benchmarks"))
+
+
+def test_verdicts_on_the_pages_are_those_of_the_measurements(pages):
+    for page in sorted(pages.PAGES.glob("*.md")):
+        assert pages.written(page) == page.read_text(encoding="utf-8"), (
+            f"{page.name}: run python benchmarks/pages.py"
+        )
+
+
+def test_figures_show_the_measurements(pages):
+    late = [name for name, make in pages.FIGURES.items() if not pages.drawn(name, make())]
+    assert not late, "run python benchmarks/pages.py"
+
+
+def test_a_figure_of_other_numbers_is_noticed(pages):
+    chart = next(iter(pages.FIGURES.values()))()
+    panel = chart.panels[0]
+    changed = replace(panel, series=[replace(panel.series[0], x=[*panel.series[0].x[:-1], 0.5])])
+    assert not pages.drawn(next(iter(pages.FIGURES)), replace(chart, panels=[changed, *chart.panels[1:]]))
+
+
+def test_verdicts_stand(pages):
+    fallen = [claim.text for claims in pages.CLAIMS.values() for claim in claims if not claim.stands]
+    assert not fallen, "the measurements no longer support these verdicts"
+
+
+def test_every_figure_and_every_claim_is_on_a_page(pages):
+    shown = set(re.findall(r"<!-- figure (\w+) -->", PAGES))
+    assert shown == set(pages.FIGURES)
+    assert {claim.page for claims in pages.CLAIMS.values() for claim in claims} <= {
+        p.stem for p in pages.PAGES.glob("*.md")
+    }
+
+
+def test_sources_are_named_and_not_lettered():
+    """A bare H, G, S or N before a number was a source once; N alone counts learners on one page."""
+    assert not re.findall(r"(?m)^\| [HGSN] \d|\(([HGN]), (?:chapter|section|table)", PAGES)
+    assert "the specification" not in PAGES

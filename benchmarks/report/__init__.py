@@ -1,0 +1,1 @@
+"""Verdicts and figures of the pages of results; ``pages.py`` puts them there."""
