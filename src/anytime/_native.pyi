@@ -322,6 +322,11 @@ class Bins:
         threads: int,
     ) -> Bins:
         """Find the cuts of every column and bin the rows."""
+    @staticmethod
+    def of_cuts(columns: list[tuple[bool, int, float, NDArray[Any]]], n_rows: int) -> Bins:
+        """Rows with the cuts of ``columns()`` that ``fill_rows`` fills in."""
+    def columns(self) -> list[tuple[bool, int, float, NDArray[Any]]]:
+        """The cuts of every column, to be sent elsewhere."""
     def transform(self, X: NDArray[np.float64], threads: int) -> Bins:
         """Bin other rows by the same cuts."""
     @property
@@ -383,6 +388,9 @@ class GrownTree:
     def leaf_of(self, bins: Bins, threads: int) -> NDArray[np.int32]:
         """(m,) the leaf of every row of other data with the same cuts."""
 
+def sampled_rows(n: int, size: int) -> NDArray[np.int64]:
+    """The rows from which ``Bins.fit`` finds the cuts of n rows."""
+
 def grow_tree(
     bins: Bins,
     target: NDArray[np.floating[Any]],
@@ -394,8 +402,12 @@ def grow_tree(
     tick: float,
     bought: NDArray[np.bool_] | None,
     options: GrowOptions,
+    peers: Any = None,
 ) -> GrownTree:
-    """Grow one tree. Numbers that cannot be used are a ``ValueError`` that names the row."""
+    """Grow one tree; with ``peers`` (rank, size, exchange), one of everyone's rows.
+
+    Numbers that cannot be used are a ``ValueError`` that names the row.
+    """
 
 def coded_scores(
     X: NDArray[np.float64],

@@ -25,6 +25,7 @@ from anytime.engine import Run
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
 from anytime.rules import LikelyRule
+from anytime.spreading import announce
 from anytime.stopping import stop_table
 from anytime.validation import is_amount
 
@@ -420,6 +421,7 @@ def holding_out(fit: Fit) -> Fit:
 
     @wraps(fit)
     def fitted(self: Any, X: Any, y: Any = None, *more: Any, **by_name: Any) -> Any:
+        announce(self)
         if getattr(self, "calibration", None) is None or y is None:
             return fit(self, X, y, *more, **by_name)
         if getattr(self, "warm_start", False):

@@ -40,10 +40,57 @@ std::shared_ptr<Bins> fit_bins(Matrix<const double> x, Vector<const bool> catego
   return std::make_shared<Bins>(std::move(cuts), x.data(), static_cast<int64_t>(x.shape(0)), threads);
 }
 
+// A column's cuts as Python keeps and sends them: (categorical, common, common_share, cuts or categories).
+nb::tuple column_state(const BinColumn& column) {
+  const nb::object numbers = column.categorical ? array_of(std::span<const int32_t>(column.categories))
+                                                : array_of(std::span<const double>(column.cuts));
+  return nb::make_tuple(column.categorical, column.common, column.common_share, numbers);
+}
+
+BinColumn column_of(const nb::tuple& state) {
+  BinColumn column{.categorical = nb::cast<bool>(state[0]),
+                   .common = nb::cast<int32_t>(state[1]),
+                   .common_share = nb::cast<double>(state[2])};
+  if (column.categorical) {
+    const auto numbers = nb::cast<Vector<const int32_t>>(state[3]);
+    column.categories.assign(numbers.data(), numbers.data() + numbers.size());
+  } else {
+    const auto numbers = nb::cast<Vector<const double>>(state[3]);
+    column.cuts.assign(numbers.data(), numbers.data() + numbers.size());
+  }
+  column.n_values =
+      static_cast<int32_t>(column.categorical ? column.categories.size() : column.cuts.size()) + 1;
+  return column;
+}
+
+std::shared_ptr<Bins> empty_bins(const nb::list& columns, int64_t n_rows) {
+  if (n_rows < 0) throw std::invalid_argument("n_rows must not be negative");
+  std::vector<BinColumn> cuts;
+  for (const nb::handle column : columns) cuts.push_back(column_of(nb::cast<nb::tuple>(column)));
+  return std::make_shared<Bins>(std::make_shared<const Cuts>(std::move(cuts)), n_rows);
+}
+
 void bind_bins(nb::module_& m) {
+  m.def(
+      "sampled_rows",
+      [](int64_t n, int64_t size) {
+        if (n < 1 || size < 1) throw std::invalid_argument("there are no rows to sample");
+        return array_of(std::span<const int64_t>(sampled_rows(n, size)));
+      },
+      "n"_a, "size"_a, "The rows from which Bins.fit finds the cuts of n rows.");
   nb::class_<Bins>(m, "Bins", "A matrix whose values are bins: what trees are grown on. Immutable.")
       .def_static("fit", &fit_bins, "X"_a.noconvert(), "categorical"_a.noconvert(), "max_bins"_a, "exact"_a,
                   "sample"_a, "threads"_a, "Find the cuts of every column and bin the rows.")
+      .def_static("of_cuts", &empty_bins, "columns"_a, "n_rows"_a,
+                  "Rows with the cuts of columns() that fill_rows fills in.")
+      .def(
+          "columns",
+          [](const Bins& bins) {
+            nb::list out;
+            for (int32_t j = 0; j < bins.cuts().n_columns(); ++j) out.append(column_state(bins.cuts()[j]));
+            return out;
+          },
+          "The cuts of every column, to be sent elsewhere.")
       .def(
           "transform",
           [](const Bins& bins, Matrix<const double> x, int threads) {
@@ -200,10 +247,40 @@ GrowTargets targets_of(const Bins& bins, const AnyArray& target, const std::opti
   return out;
 }
 
+// Peers that a Python object speaks to: it has rank, size and exchange(messages) -> messages.
+class PythonPeers : public Peers {
+ public:
+  explicit PythonPeers(const nb::object& peers)
+      : Peers(nb::cast<int32_t>(peers.attr("rank")), nb::cast<int32_t>(peers.attr("size"))), peers_(peers) {
+    if (size() < 1 || rank() < 0 || rank() >= size())
+      throw std::invalid_argument("no such rank among the peers");
+  }
+
+  std::vector<Bytes> exchange(const std::vector<std::span<const std::byte>>& out) override {
+    const nb::gil_scoped_acquire locked;
+    nb::list messages;
+    for (const std::span<const std::byte> message : out)
+      messages.append(nb::bytes(message.data(), message.size()));
+    const nb::list answers = nb::cast<nb::list>(peers_.attr("exchange")(messages));
+    std::vector<Bytes> in;
+    for (const nb::handle answer : answers) {
+      const auto bytes = nb::cast<nb::bytes>(answer);
+      const auto* first = static_cast<const std::byte*>(bytes.data());
+      in.emplace_back(first, first + bytes.size());
+    }
+    if (in.size() != out.size())
+      throw std::runtime_error("exchange must answer with a message of every peer");
+    return in;
+  }
+
+ private:
+  const nb::object& peers_;
+};
+
 Grown grow_tree(const Bins& bins, AnyArray target, std::optional<AnyArray> weight, bool newton,
                 std::optional<Vector<const int64_t>> rows, std::optional<Vector<const bool>> columns,
                 const CostTable* table, double tick, std::optional<Vector<const bool>> bought,
-                const GrowOptions& options) {
+                const GrowOptions& options, const nb::object& peers) {
   const GrowTargets targets = targets_of(bins, target, weight, newton);
   const auto flags = [](const Vector<const bool>& mask) {
     return std::span(reinterpret_cast<const uint8_t*>(mask.data()), mask.size());
@@ -228,10 +305,13 @@ Grown grow_tree(const Bins& bins, AnyArray target, std::optional<AnyArray> weigh
   int32_t* leaf;
   nb::object leaves = new_array<int32_t>({static_cast<size_t>(bins.n_rows())}, &leaf);
   const GrowPrices prices{.table = table, .tick = tick, .bought = paid};
+  std::optional<PythonPeers> others;
+  if (!peers.is_none()) others.emplace(peers);
   GrownTree tree;
   {
     const nb::gil_scoped_release unlocked;
-    tree = grow(bins, targets, some, allowed, prices, options, {leaf, static_cast<size_t>(bins.n_rows())});
+    tree = grow(bins, targets, some, allowed, prices, options, {leaf, static_cast<size_t>(bins.n_rows())},
+                others ? &*others : nullptr);
   }
   return {std::move(tree), std::move(leaves)};
 }
@@ -280,7 +360,8 @@ void bind_tree(nb::module_& m) {
           "bins"_a, "threads"_a, "(m,) the leaf of every row of other data with the same cuts.");
   m.def("grow_tree", &grow_tree, "bins"_a, "target"_a.noconvert(), "weight"_a.noconvert().none(), "newton"_a,
         "rows"_a.noconvert().none(), "columns"_a.noconvert().none(), "table"_a.none(), "tick"_a,
-        "bought"_a.noconvert().none(), "options"_a, "Grow one tree.");
+        "bought"_a.noconvert().none(), "options"_a, "peers"_a = nb::none(),
+        "Grow one tree; with peers (rank, size, exchange), one of everyone's rows.");
 }
 
 template <class T>

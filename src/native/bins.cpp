@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -15,23 +16,6 @@ namespace anytime {
 namespace {
 
 constexpr int64_t kColumnsTogether = 8;  // a cache line of a row
-
-// One row out of each of `size` equal stretches, at a place that looks random.
-std::vector<int64_t> sampled_rows(int64_t n, int64_t size) {
-  size = std::min(size, n);
-  std::vector<int64_t> rows(static_cast<size_t>(size));
-  uint64_t state = 0;
-  for (int64_t i = 0; i < size; ++i) {
-    const int64_t begin = n / size * i + n % size * i / size;
-    const int64_t end = n / size * (i + 1) + n % size * (i + 1) / size;
-    uint64_t z = state += 0x9e3779b97f4a7c15ULL;  // splitmix64
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    rows[static_cast<size_t>(i)] =
-        begin + static_cast<int64_t>((z ^ (z >> 31)) % static_cast<uint64_t>(end - begin));
-  }
-  return rows;
-}
 
 // Distinct values and how often each was seen.
 struct Counted {
@@ -145,6 +129,35 @@ int32_t category_bin(const BinColumn& column, double x) noexcept {
 }
 
 }  // namespace
+
+std::vector<int64_t> sampled_rows(int64_t n, int64_t size) {
+  size = std::min(size, n);
+  std::vector<int64_t> rows(static_cast<size_t>(size));
+  uint64_t state = 0;
+  for (int64_t i = 0; i < size; ++i) {
+    const int64_t begin = n / size * i + n % size * i / size;
+    const int64_t end = n / size * (i + 1) + n % size * (i + 1) / size;
+    uint64_t z = state += 0x9e3779b97f4a7c15ULL;  // splitmix64
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+    rows[static_cast<size_t>(i)] =
+        begin + static_cast<int64_t>((z ^ (z >> 31)) % static_cast<uint64_t>(end - begin));
+  }
+  return rows;
+}
+
+Cuts::Cuts(std::vector<BinColumn> columns) : columns_(std::move(columns)) {
+  for (const BinColumn& column : columns_) {
+    const auto rises = [](const auto& numbers) {
+      return std::adjacent_find(numbers.begin(), numbers.end(), std::greater_equal<>{}) == numbers.end();
+    };
+    const size_t named = column.categorical ? column.categories.size() : column.cuts.size();
+    if (!rises(column.cuts) || !rises(column.categories) ||
+        named + 1 != static_cast<size_t>(column.n_values) || column.n_values > kMostBins ||
+        column.common < 0 || column.common > column.missing())
+      throw std::invalid_argument("these are no cuts of a column");
+  }
+}
 
 Cuts::Cuts(const double* x, int64_t n_rows, int32_t n_columns, std::span<const uint8_t> categorical,
            const CutOptions& options)

@@ -35,12 +35,18 @@ struct CutOptions {
 inline constexpr int32_t kMostBins = 65535;      // of a numeric column in exact mode
 inline constexpr int32_t kMostCategories = 254;  // with a bin of their own
 
+// The rows looked at: one out of each of `size` equal stretches, at a place that looks random. They depend on
+// nothing but the two numbers.
+std::vector<int64_t> sampled_rows(int64_t n, int64_t size);
+
 class Cuts {
  public:
   // x is (n_rows, n_columns), row by row. Throws std::invalid_argument if exact and a column has too many
   // values.
   Cuts(const double* x, int64_t n_rows, int32_t n_columns, std::span<const uint8_t> categorical,
        const CutOptions& options);
+  // Cuts found elsewhere. Throws std::invalid_argument where they do not increase or their number is wrong.
+  explicit Cuts(std::vector<BinColumn> columns);
 
   int32_t n_columns() const noexcept { return static_cast<int32_t>(columns_.size()); }
   const BinColumn& operator[](int32_t column) const noexcept { return columns_[static_cast<size_t>(column)]; }

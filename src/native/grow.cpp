@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -41,10 +42,12 @@ struct RowList {
 struct Leaf {
   int32_t node = 0;
   int64_t begin = 0, end = 0;  // of the row list
+  int64_t count = 0;           // rows of all peers
   int64_t depth = 0;
   std::vector<int64_t> total{};
-  std::vector<int64_t> histogram{};  // empty: not kept
+  std::vector<int64_t> histogram{};  // empty: not kept. Of several peers each has the sums of its share
   std::vector<Split> splits{};       // best of each column that may split here; empty: none can
+  std::vector<int64_t> lefts{};      // with peers: what goes left in each of these splits
   int32_t best = -1;                 // position among the columns
   double score = kNever;
   double floor = 0.0;  // gains up to this may be rounding
@@ -55,14 +58,16 @@ struct Leaf {
 class Grower {
  public:
   Grower(const Bins& bins, const GrowTargets& targets, RowList rows, std::vector<int32_t> columns,
-         const GrowPrices& prices, const GrowOptions& options, Team& team)
+         const GrowPrices& prices, const GrowOptions& options, Team& team, Peers* peers)
       : bins_(bins),
         options_(options),
         team_(team),
+        peers_(peers),
         list_(std::move(rows)),
         columns_(std::move(columns)),
-        rows_(targets, bins.n_rows(), list_.span(), list_.all, !targets.newton && options.l2 == 0.0, team),
-        scale_(options.mean_scale ? 1.0 / static_cast<double>(list_.size) : 0.5),
+        rows_(targets, bins.n_rows(), list_.span(), list_.all, !targets.newton && options.l2 == 0.0, team,
+              peers),
+        scale_(options.mean_scale ? 1.0 / static_cast<double>(rows_.count()) : 0.5),
         plan_(bins, rows_, wanted_slots()),
         purse_(prices, options.penalty, bins.cuts().n_columns()) {
     int64_t most_bins = 2;
@@ -75,6 +80,11 @@ class Grower {
           static_cast<size_t>(std::min<int64_t>(most_bins, static_cast<int64_t>(list_.size))));
     }
     side_.resize(bins.wide() ? size_t{65536} : size_t{256});
+    if (peers != nullptr) {
+      if (bins.wide())
+        throw std::invalid_argument("columns of more than 256 bins have no histograms to add up");
+      share_ = plan_.shares(peers->size());
+    }
     shelf_ = std::exchange(pool(), {});
   }
   ~Grower() {
@@ -104,7 +114,12 @@ class Grower {
   }
   bool may_split(const Leaf& leaf) const noexcept {
     return (options_.max_depth == 0 || leaf.depth < options_.max_depth) &&
-           leaf.n_rows() >= 2 * std::max<int64_t>(1, options_.min_rows) && !columns_.empty();
+           leaf.count >= 2 * std::max<int64_t>(1, options_.min_rows) && !columns_.empty();
+  }
+  // Which peer adds up the column.
+  size_t owner(int32_t column) const noexcept {
+    const size_t at = plan_.first(bins_.place(column).slot);
+    return static_cast<size_t>(std::upper_bound(share_.begin(), share_.end(), at) - share_.begin()) - 1;
   }
 
   std::vector<int64_t> sum_rows(std::span<const int32_t> rows) const;
@@ -116,17 +131,21 @@ class Grower {
   std::vector<int64_t> left_total(const Leaf& parent, const Leaf& left, int32_t slot) const;
   void open_children(Leaf& parent, Leaf& left, Leaf& right);
   void build(Leaf& leaf, int64_t* larger);
+  void tell_splits(std::span<Leaf* const> leaves);
   void shelve(std::vector<int64_t>& histogram);
   void search(std::span<Leaf* const> leaves, const std::vector<Split>& above);
   void collect(const Leaf& leaf, int32_t column, size_t part) noexcept;
   void collect_wide(const Leaf& leaf, int32_t column, size_t part) noexcept;
+  void mark_left(int32_t column, const Split& split);
   void rate(Leaf& leaf) const noexcept;
   void answer(const Leaf& leaf, double* value) const noexcept;
 
   const Bins& bins_;
   const GrowOptions& options_;
   Team& team_;
-  RowList list_;  // those of a leaf together
+  Peers* peers_;               // null: all rows are here
+  std::vector<size_t> share_;  // where the histogram's share of each peer begins
+  RowList list_;               // those of a leaf together
   std::unique_ptr<int32_t[]> room_;
   int32_t* moved_ = nullptr;  // scratch of partition
   std::vector<int32_t> columns_;
@@ -153,10 +172,10 @@ GrownTree Grower::grow(std::span<int32_t> leaf_of_row) {
   tree_.cuts = bins_.shared_cuts();
   tree_.n_outputs = rows_.channels().n_outputs;
   tree_.nodes.emplace_back();
-  Leaf root{.end = static_cast<int64_t>(list_.size)};
+  Leaf root{.end = static_cast<int64_t>(list_.size), .count = rows_.count()};
   if (may_split(root) && options_.max_leaves != 1) {
     if (!bins_.wide()) build(root, nullptr);
-    root.total = root_total(root);
+    root.total = peers_ == nullptr ? root_total(root) : sum_rows(list_.span());
     Leaf* const open[] = {&root};
     search(open, {});
     kept_ = !root.histogram.empty();
@@ -198,6 +217,7 @@ std::vector<int64_t> Grower::sum_rows(std::span<const int32_t> rows) const {
   for (size_t part = 1; part < parts.size(); ++part) {
     for (size_t c = 0; c < width(); ++c) parts[0][c] += parts[part][c];
   }
+  if (peers_ != nullptr) peers_->sum(parts[0]);
   return parts[0];
 }
 
@@ -210,11 +230,8 @@ void Grower::split(size_t at) {
   Leaf parent = std::move(leaves_[at]);
   const int32_t column = columns_[static_cast<size_t>(parent.best)];
   const Split& chosen = parent.splits[static_cast<size_t>(parent.best)];
-  const BinColumn& binned = bins_.cuts()[column];
   const int32_t slot = bins_.place(column).slot;
-  for (int32_t value = 0; value < bins_.slot_size(slot); ++value) {
-    side_[static_cast<size_t>(value)] = chosen.goes_left(bins_.bin(column, value), binned.missing());
-  }
+  mark_left(column, chosen);
   const int64_t middle = partition(parent, slot);
 
   const auto first = static_cast<int32_t>(tree_.nodes.size());
@@ -228,9 +245,15 @@ void Grower::split(size_t at) {
 
   Leaf left{.node = first, .begin = parent.begin, .end = middle, .depth = parent.depth + 1};
   Leaf right{.node = first + 1, .begin = middle, .end = parent.end, .depth = parent.depth + 1};
-  left.total = left_total(parent, left, slot);
+  left.total =
+      peers_ == nullptr
+          ? left_total(parent, left, slot)
+          : std::vector<int64_t>(parent.lefts.begin() + parent.best * static_cast<int64_t>(width()),
+                                 parent.lefts.begin() + (parent.best + 1) * static_cast<int64_t>(width()));
   right.total = parent.total;
   for (size_t c = 0; c < width(); ++c) right.total[c] -= left.total[c];
+  left.count = rows_.channels().count(left.total.data());
+  right.count = parent.count - left.count;
   const bool bought = purse_.buy(column);
   kept_ -= !parent.histogram.empty();
   if (options_.max_leaves == 0 || static_cast<int64_t>(leaves_.size()) + 1 < options_.max_leaves) {
@@ -306,8 +329,8 @@ std::vector<int64_t> Grower::left_total(const Leaf& parent, const Leaf& left, in
 }
 
 void Grower::open_children(Leaf& parent, Leaf& left, Leaf& right) {
-  Leaf& small = left.n_rows() <= right.n_rows() ? left : right;
-  Leaf& large = left.n_rows() <= right.n_rows() ? right : left;
+  Leaf& small = left.count <= right.count ? left : right;
+  Leaf& large = left.count <= right.count ? right : left;
   if (!bins_.wide()) {
     const bool subtract = !parent.histogram.empty() && may_split(large);
     if (subtract) large.histogram = std::move(parent.histogram);
@@ -332,7 +355,12 @@ void Grower::build(Leaf& leaf, int64_t* larger) {
     shelf_.pop_back();
   }
   leaf.histogram.resize(plan_.size());
-  plan_.build(rows_of(leaf), leaf.histogram.data(), larger, team_);
+  plan_.build(rows_of(leaf), leaf.histogram.data(), peers_ == nullptr ? larger : nullptr, team_);
+  if (peers_ == nullptr) return;
+  peers_->sum_apart(leaf.histogram, share_);
+  const auto rank = static_cast<size_t>(peers_->rank());
+  for (size_t i = share_[rank]; larger != nullptr && i < share_[rank + 1]; ++i)
+    larger[i] -= leaf.histogram[i];
 }
 
 // Keeps the memory of a histogram that is not needed any more for the next one.
@@ -357,6 +385,7 @@ void Grower::search(std::span<Leaf* const> leaves, const std::vector<Split>& abo
     const auto at = static_cast<size_t>(task % n);
     if (!above.empty() && !above[at].possible) return;
     const int32_t column = columns_[at];
+    if (peers_ != nullptr && owner(column) != static_cast<size_t>(peers_->rank())) return;
     searches_[part].clear();
     if (bins_.wide())
       collect_wide(leaf, column, part);
@@ -365,7 +394,49 @@ void Grower::search(std::span<Leaf* const> leaves, const std::vector<Split>& abo
     leaf.splits[at] =
         searches_[part].best(bins_.cuts()[column], {.total = leaf.total.data(), .floor = leaf.floor});
   });
+  if (peers_ != nullptr) tell_splits(leaves);
   for (Leaf* leaf : leaves) rate(*leaf);
+}
+
+// Everyone learns the splits that each peer has found in its columns, and what goes left there.
+void Grower::tell_splits(std::span<Leaf* const> leaves) {
+  const size_t lefts = width() * sizeof(int64_t), each = sizeof(Split) + lefts;
+  Peers::Bytes message;
+  for (Leaf* leaf : leaves) {
+    leaf->lefts.resize(columns_.size() * width());
+    for (size_t at = 0; at < columns_.size(); ++at) {
+      if (owner(columns_[at]) != static_cast<size_t>(peers_->rank())) continue;
+      const Split& split = leaf->splits[at];
+      std::vector<int64_t> total(width());
+      if (split.cut >= 0) {
+        mark_left(columns_[at], split);
+        total = left_total(*leaf, *leaf, bins_.place(columns_[at]).slot);
+      }
+      const auto* bytes = reinterpret_cast<const std::byte*>(&split);
+      message.insert(message.end(), bytes, bytes + sizeof(Split));
+      bytes = reinterpret_cast<const std::byte*>(total.data());
+      message.insert(message.end(), bytes, bytes + lefts);
+    }
+  }
+  const std::vector<Peers::Bytes> messages = peers_->gather(message);
+  std::vector<size_t> read(messages.size());
+  for (Leaf* leaf : leaves) {
+    for (size_t at = 0; at < columns_.size(); ++at) {
+      const size_t peer = owner(columns_[at]);
+      const std::byte* from = messages[peer].data() + read[peer];
+      read[peer] += each;
+      if (read[peer] > messages[peer].size()) throw std::runtime_error("a peer has told too few splits");
+      std::memcpy(&leaf->splits[at], from, sizeof(Split));
+      std::memcpy(leaf->lefts.data() + at * width(), from + sizeof(Split), lefts);
+    }
+  }
+}
+
+// Which values of the column's slot go left.
+void Grower::mark_left(int32_t column, const Split& split) {
+  const int32_t slot = bins_.place(column).slot, missing = bins_.cuts()[column].missing();
+  for (int32_t value = 0; value < bins_.slot_size(slot); ++value)
+    side_[static_cast<size_t>(value)] = split.goes_left(bins_.bin(column, value), missing);
 }
 
 // The sums of a column's bins, out of the leaf's histogram.
@@ -453,7 +524,6 @@ void Grower::answer(const Leaf& leaf, double* value) const noexcept {
 RowList checked_rows(const Bins& bins, const std::optional<std::span<const int64_t>>& rows, Team& team) {
   const size_t n = rows ? rows->size() : static_cast<size_t>(bins.n_rows());
   constexpr auto kMost = static_cast<size_t>(std::numeric_limits<int32_t>::max());
-  if (n == 0) throw std::invalid_argument("there are no rows to grow a tree on");
   if (n > kMost || static_cast<size_t>(bins.n_rows()) > kMost)
     throw std::invalid_argument("a tree is grown on at most 2**31 - 1 rows");
   RowList list{.rows = std::make_unique_for_overwrite<int32_t[]>(n), .size = n, .all = !rows};
@@ -502,14 +572,14 @@ void GrownTree::find_leaves(const Bins& bins, int threads, std::span<int32_t> le
 
 GrownTree grow(const Bins& bins, const GrowTargets& targets, std::optional<std::span<const int64_t>> rows,
                std::optional<std::span<const uint8_t>> columns, const GrowPrices& prices,
-               const GrowOptions& options, std::span<int32_t> leaf) {
+               const GrowOptions& options, std::span<int32_t> leaf, Peers* peers) {
   std::vector<int32_t> allowed;
   for (int32_t j = 0; j < bins.cuts().n_columns(); ++j) {
     if (!columns || (*columns)[static_cast<size_t>(j)] != 0) allowed.push_back(j);
   }
   Team team(options.threads);
   GrownTree tree =
-      Grower(bins, targets, checked_rows(bins, rows, team), std::move(allowed), prices, options, team)
+      Grower(bins, targets, checked_rows(bins, rows, team), std::move(allowed), prices, options, team, peers)
           .grow(leaf);
   if (rows) tree.find_leaves(bins, options.threads, leaf);
   return tree;

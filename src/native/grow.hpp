@@ -14,6 +14,7 @@
 
 #include "bins.hpp"
 #include "costs.hpp"
+#include "grow_peers.hpp"
 
 namespace anytime {
 
@@ -108,9 +109,10 @@ class GrownTree {
 
 // `rows`: those to learn from (none: all); `columns`: those to split on (none: all). `leaf` gets the leaf of
 // every row. Throws std::invalid_argument where numbers are not finite, weights are negative, or there is
-// nothing to learn from.
+// nothing to learn from. With `peers` the tree is that of everyone's rows, and no slot may be wide; all give
+// the same columns, prices and options.
 GrownTree grow(const Bins& bins, const GrowTargets& targets, std::optional<std::span<const int64_t>> rows,
                std::optional<std::span<const uint8_t>> columns, const GrowPrices& prices,
-               const GrowOptions& options, std::span<int32_t> leaf);
+               const GrowOptions& options, std::span<int32_t> leaf, Peers* peers = nullptr);
 
 }  // namespace anytime

@@ -32,6 +32,16 @@ HistogramPlan::HistogramPlan(const Bins& bins, const GrowRows& rows, const std::
   size_ = static_cast<size_t>(entries * width_);
 }
 
+std::vector<size_t> HistogramPlan::shares(int32_t parts) const {
+  std::vector<size_t> starts(static_cast<size_t>(parts) + 1, size_);
+  for (size_t part = 0; part < static_cast<size_t>(parts); ++part) {
+    const size_t at = slots_.size() * part / static_cast<size_t>(parts);
+    if (at == slots_.size()) break;
+    starts[part] = first(slots_[at]);
+  }
+  return starts;
+}
+
 void HistogramPlan::build(std::span<const int32_t> rows, int64_t* histogram, int64_t* larger, Team& team) {
   const auto n = static_cast<int64_t>(rows.size()), stretches = team.stretches(n, kRowsPerThread);
   const size_t parts = stretches == 1 ? 1 : team.size();

@@ -19,9 +19,14 @@ class HistogramPlan {
 
   // Numbers in a histogram.
   size_t size() const noexcept { return size_; }
-  int32_t some_slot() const noexcept { return slots_.empty() ? -1 : slots_.front(); }
+  // Where the sums of each of `parts` equal shares of the slots begin, and where the last ends.
+  std::vector<size_t> shares(int32_t parts) const;
+  // Where those of a slot begin.
+  size_t first(int32_t slot) const noexcept {
+    return static_cast<size_t>(first_[static_cast<size_t>(slot)] * width_);
+  }
   const int64_t* sums(const int64_t* histogram, int32_t slot) const noexcept {
-    return histogram + first_[static_cast<size_t>(slot)] * width_;
+    return histogram + first(slot);
   }
   // Overwrites `histogram` with the sums over the rows, and takes them off `larger` unless that is null.
   void build(std::span<const int32_t> rows, int64_t* histogram, int64_t* larger, Team& team);

@@ -98,14 +98,15 @@ class Reader {
   throw std::invalid_argument("targets and weights add up to more than 1.8e308; use a smaller unit");
 }
 
-// The largest power of two that keeps numbers up to `largest` within 31 bits and their sum within `sum_bits`.
-double unit_for(double largest, double sum, int64_t n, int sum_bits) {
-  if (largest == 0.0) return 1.0;
+// The exponent of the smallest power of two that keeps numbers up to `largest` within 31 bits and their sum
+// within `sum_bits`.
+int exponent_for(double largest, double sum, int64_t n, int sum_bits) {
+  if (largest == 0.0) return 0;
   const double rounding = 0.5 * static_cast<double>(n);  // rounding may add half a unit per row
   const double room = std::ldexp(1.0, sum_bits) - rounding - 1.0;
   int exponent = 0;
   std::frexp(std::max(largest / (kLargest - 1.0), sum / room), &exponent);
-  return std::ldexp(1.0, std::clamp(exponent, -1000, 1000));
+  return std::clamp(exponent, -1000, 1000);
 }
 
 }  // namespace
@@ -115,8 +116,10 @@ struct GrowRows::Survey {
 };
 
 GrowRows::GrowRows(const GrowTargets& targets, int64_t n_rows, std::span<const int32_t> rows, bool all,
-                   bool centred, Team& team)
-    : all_(all) {
+                   bool centred, Team& team, Peers* peers)
+    : all_(all), peers_(peers), count_(static_cast<int64_t>(rows.size())) {
+  if (peers_ != nullptr) peers_->sum({&count_, 1});
+  if (count_ == 0) throw std::invalid_argument("there are no rows to grow a tree on");
   channels_.n_outputs = targets.n_outputs;
   channels_.n_weights = targets.weight_per_output ? targets.n_outputs : 1;
   const int32_t used = channels_.n_weights + channels_.n_outputs;
@@ -146,12 +149,20 @@ void GrowRows::centre(const GrowTargets& targets, std::span<const int32_t> rows,
       }
     }
   });
+  std::vector<double> ends(2 * n_outputs, -HUGE_VAL);  // minus the least, and the most, of each output
   for (size_t k = 0; k < n_outputs; ++k) {
-    double low = HUGE_VAL, high = -HUGE_VAL;
     for (size_t at = k; at < least.size(); at += n_outputs) {
-      low = std::min(low, least[at]);
-      high = std::max(high, most[at]);
+      ends[2 * k] = std::max(ends[2 * k], -least[at]);
+      ends[2 * k + 1] = std::max(ends[2 * k + 1], most[at]);
     }
+  }
+  if (peers_ != nullptr) {
+    for (const std::vector<double>& theirs : peers_->gather_numbers(std::vector<double>(ends))) {
+      for (size_t i = 0; i < ends.size(); ++i) ends[i] = std::max(ends[i], theirs[i]);
+    }
+  }
+  for (size_t k = 0; k < n_outputs; ++k) {
+    const double low = -ends[2 * k], high = ends[2 * k + 1];
     const double middle = low / 2 + high / 2, spread = high - low;
     if (!std::isfinite(middle) || !std::isfinite(spread) || std::abs(middle) <= spread) continue;
     if (spread == 0.0) {
@@ -208,14 +219,56 @@ void GrowRows::survey(const GrowTargets& targets, std::span<const int32_t> rows,
   for (const double sum : seen.sum) {
     if (!std::isfinite(sum)) complain(targets, channels_, rows);
   }
-  choose_units(seen, n);
+  if (peers_ != nullptr) {
+    std::vector<double> numbers(seen.largest);
+    numbers.insert(numbers.end(), seen.sum.begin(), seen.sum.end());
+    std::fill(seen.sum.begin(), seen.sum.end(), 0.0);
+    for (const std::vector<double>& theirs : peers_->gather_numbers(numbers)) {
+      for (size_t c = 0; c < used; ++c) {
+        seen.largest[c] = std::max(seen.largest[c], theirs[c]);
+        seen.sum[c] += theirs[used + c];
+      }
+    }
+  }
+  choose_units(seen, targets, rows);
 }
 
-void GrowRows::choose_units(const Survey& seen, int64_t n) {
-  channels_.count_bits = std::bit_width(static_cast<uint64_t>(n));
+// A sum of floats depends on their order, so on who holds which rows and how many threads add them. Where
+// that might decide, which is next to never, whole numbers are added instead.
+void GrowRows::choose_units(const Survey& seen, const GrowTargets& targets, std::span<const int32_t> rows) {
+  channels_.count_bits = std::bit_width(static_cast<uint64_t>(count_));
+  const double slack = std::ldexp(static_cast<double>(count_), -50);
   for (size_t c = 0; c < seen.sum.size(); ++c) {
-    channels_.unit[c] = unit_for(seen.largest[c], seen.sum[c], n, c == 0 ? 62 - channels_.count_bits : 62);
+    const auto exponent = [&](double sum) {
+      return exponent_for(seen.largest[c], sum, count_, c == 0 ? 62 - channels_.count_bits : 62);
+    };
+    int chosen = exponent(seen.sum[c] * (1.0 + slack));
+    if (exponent(seen.sum[c] * (1.0 - slack)) != chosen)
+      chosen = exponent(whole_sum(targets, rows, static_cast<int32_t>(c), seen.largest[c]));
+    channels_.unit[c] = std::ldexp(1.0, chosen);
   }
+}
+
+// The sum of a channel's absolute numbers, each cut to 70 bits below the largest.
+double GrowRows::whole_sum(const GrowTargets& targets, std::span<const int32_t> rows, int32_t channel,
+                           double largest) const {
+  constexpr int kBits = 70, kLow = 40;  // numbers have at most kBits; they are sent in two parts
+  const Reader reader(targets, channels_, false);
+  __extension__ unsigned __int128 sum = 0;
+  int exponent = 0;
+  std::frexp(largest, &exponent);
+  for (const int32_t row : rows) {
+    double number;
+    reader.read(channel, &row, 1, &number);
+    sum += static_cast<decltype(sum)>(std::ldexp(std::abs(number), kBits - exponent));
+  }
+  int64_t parts[2] = {static_cast<int64_t>(sum >> kLow),
+                      static_cast<int64_t>(sum & ((int64_t{1} << kLow) - 1))};
+  if (peers_ != nullptr) peers_->sum(parts);
+  parts[0] += parts[1] >> kLow;
+  parts[1] &= (int64_t{1} << kLow) - 1;
+  const double whole = std::ldexp(static_cast<double>(parts[0]), kLow) + static_cast<double>(parts[1]);
+  return std::ldexp(whole, exponent - kBits);
 }
 
 void GrowRows::round(const GrowTargets& targets, std::span<const int32_t> rows, Team& team) {

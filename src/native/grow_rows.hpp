@@ -41,7 +41,10 @@ class GrowRows {
  public:
   // Checks the numbers of `rows` (in range; `all`: 0, 1, .., n_rows - 1); other rows are not read.
   GrowRows(const GrowTargets& targets, int64_t n_rows, std::span<const int32_t> rows, bool all, bool centred,
-           Team& team);
+           Team& team, Peers* peers);
+
+  // Rows of all peers.
+  int64_t count() const noexcept { return count_; }
 
   const Channels& channels() const noexcept { return channels_; }
   // `width` numbers.
@@ -57,11 +60,15 @@ class GrowRows {
   struct Survey;
   void centre(const GrowTargets& targets, std::span<const int32_t> rows, Team& team);
   void survey(const GrowTargets& targets, std::span<const int32_t> rows, bool centred, Team& team);
-  void choose_units(const Survey& seen, int64_t n);
+  void choose_units(const Survey& seen, const GrowTargets& targets, std::span<const int32_t> rows);
+  double whole_sum(const GrowTargets& targets, std::span<const int32_t> rows, int32_t channel,
+                   double largest) const;
   void round(const GrowTargets& targets, std::span<const int32_t> rows, Team& team);
 
   Channels channels_;
   bool all_;
+  Peers* peers_;
+  int64_t count_;
   std::unique_ptr<int32_t[]> parts_;
 };
 

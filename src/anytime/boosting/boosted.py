@@ -20,6 +20,7 @@ from anytime.estimator import Budget, ClassifierFace, RegressorFace, ValueFace
 from anytime.losses import LINKS, Loss, training_loss
 from anytime.parameters import shared
 from anytime.plan import Array, Plan
+from anytime.spreading import read_rows
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
 from anytime.trees.clock import Clock
@@ -99,6 +100,7 @@ class BoostedModel(ColumnModel):
     # parameters of most; what they are where they are none
     max_bins: int = 255
     validation_fraction: float | None = 0.2
+    _spreads = False  # whether a cluster can fit it
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "loss": [str, Loss],
@@ -145,7 +147,7 @@ class BoostedModel(ColumnModel):
     def _training(self, X: Any, y: Any, sample_weight: ArrayLike | None, qid: ArrayLike | None) -> Training:
         clock = Clock(self.time_budget, int(self.verbose))
         earlier = (getattr(self, "plan_", None), getattr(self, "classes_", None))
-        X, y = self._read_rows(X, y)
+        X, y, sample_weight = read_rows(self, self._read_rows, X, y, sample_weight)
         y = self._checked_targets(y)
         query = None if qid is None else column_or_1d(qid)
         check_consistent_length(X, y, query)
@@ -176,7 +178,7 @@ class BoostedModel(ColumnModel):
             if query is None and parts.any():
                 query = parts
         objective = MeanLoss(loss, targets, weight)
-        table = TrainingRows(
+        table = TrainingRows.of(
             X, categorical=sorted(self.columns_.categories), max_bins=self.max_bins, n_threads=self._threads()
         )
         train, held = self._split(X, targets, query, random)

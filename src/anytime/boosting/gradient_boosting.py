@@ -8,11 +8,10 @@ import numpy as np
 
 from anytime.boosting.boosted import BoostedModel, Training
 from anytime.boosting.rounds import GradientRounds
-from anytime.engine import Run
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import Loss
 from anytime.parameters import declared, shared, store, without
-from anytime.plan import Array, Plan
+from anytime.plan import Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower
 from anytime.validation import warn_caller
@@ -21,6 +20,7 @@ from anytime.validation import warn_caller
 class _GradientBoosting(BoostedModel):
     """What classifier and regressor share."""
 
+    _spreads = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BoostedModel._parameter_constraints,
         "n_iter_no_change": [*shared("n_iter_no_change")["n_iter_no_change"], None],
@@ -64,10 +64,9 @@ class _GradientBoosting(BoostedModel):
                 raise ValueError(
                     f"n_estimators={self.n_estimators}, but {n_before} rounds are there to go on from"
                 )
-            start = _scores(earlier, training.table.X)
+            start = training.table.scores(earlier)
             bought = costs.closure(np.concatenate([np.empty(0, dtype=np.int32), *earlier.stage_groups]))
-        boosting = GradientRounds(
-            training.table.binned,
+        boosting = training.table.rounds(
             training.objective,
             TreeGrower(
                 max_leaf_nodes=self.max_leaf_nodes,
@@ -123,13 +122,6 @@ class _GradientBoosting(BoostedModel):
             evaluation_costs=np.full(n_stages, each) if each else None,
             quality=-losses if losses.size == n_stages + 1 else None,
         )
-
-
-def _scores(plan: Plan, X: Array) -> Array:
-    """(n, K) scores after all stages."""
-    run = Run(plan, X)
-    run.advance(plan.n_stages)
-    return np.array(run.scores())
 
 
 @declared()

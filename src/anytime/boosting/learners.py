@@ -16,8 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anytime.blocks import Block, FunctionBlock, LinearBlock
+from anytime.boosting.rounds import GradientRounds
 from anytime.costs import BoundCosts
-from anytime.plan import Array
+from anytime.engine import Run
+from anytime.plan import Array, Plan
+from anytime.spreading import SpreadRows
 from anytime.trees.arrays import LEAF, TreeArrays
 from anytime.trees.binning import BinnedData
 from anytime.trees.block import TreeBlock
@@ -33,6 +36,21 @@ class TrainingRows:
         self, X: Array, *, categorical: Sequence[int] = (), max_bins: int = 255, n_threads: int = 1
     ) -> None:
         self.X, self.categorical, self.max_bins, self.n_threads = X, tuple(categorical), max_bins, n_threads
+
+    @classmethod
+    def of(cls, X: Array | SpreadRows, **options: Any) -> TrainingRows:
+        """Rows that are here, or with workers."""
+        return X.training_rows(**options) if isinstance(X, SpreadRows) else cls(X, **options)
+
+    def scores(self, plan: Plan) -> Array:
+        """(n, K) scores of a plan after all stages."""
+        run = Run(plan, self.X)
+        run.advance(plan.n_stages)
+        return np.array(run.scores())
+
+    def rounds(self, *arguments: Any, **options: Any) -> GradientRounds:
+        """Boosting on these rows."""
+        return GradientRounds(self.binned, *arguments, **options)
 
     @cached_property
     def binned(self) -> BinnedData:

@@ -33,6 +33,7 @@ from anytime.linear.sequencing import Arrangement, LassoOrder, Recipe
 from anytime.losses import Loss
 from anytime.parameters import PARAMETERS, store
 from anytime.plan import Plan
+from anytime.spreading import SpreadRows, read_rows
 from anytime.validation import validated
 
 if TYPE_CHECKING:
@@ -117,6 +118,10 @@ class GroupPursuit(AnytimeModel):
 
     # ------------------------------------------------------------------ learning
 
+    @property
+    def _spreads(self) -> bool:
+        return keeps_moments(self)
+
     @holding_out
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Choose the order of the groups and fit weights for every prefix. A fit that fails leaves the model as it was.
@@ -131,7 +136,9 @@ class GroupPursuit(AnytimeModel):
         """
         self._validate_params()
         fresh = self._unfitted()
-        X, y = fresh._rows(X, y, reset=True)
+        X, y, sample_weight = read_rows(
+            fresh, lambda X, y: fresh._rows(X, y, reset=True), X, y, sample_weight
+        )
         X, y, weight = _weighing(X, y, sample_weight)
         if not len(X):
             raise ValueError("all sample weights are zero")
@@ -431,6 +438,11 @@ class _MomentStream:
     def add(self, X: NDArray[np.floating], Y: Array, weight: Array | None) -> None:
         if not np.isfinite(Y).all():
             raise ValueError("y holds NaN or infinity")
+        if isinstance(X, SpreadRows):
+            held = self.random.random(len(X)) < self.fraction
+            X.add_to_moments([self.train, self.held], Y, weight, held.astype(np.intp))
+            self.n_held += int(held.sum())
+            return
         if not self.fraction:
             self.train.add(X, Y, weight)
             return

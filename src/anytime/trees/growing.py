@@ -49,6 +49,9 @@ class TreeGrower:
     # "vote": a leaf answers 1 for the output with the largest weighted sum and 0 for the others
     leaf: Literal["mean", "vote"] = "mean"
     n_threads: int = 1
+    peers: Any = (
+        None  # others that grow the same tree on rows of their own: rank, size and exchange(messages)
+    )
 
     def __post_init__(self) -> None:
         for name in ("max_leaf_nodes", "max_depth", "min_samples_leaf", "n_threads"):
@@ -120,6 +123,7 @@ class TreeGrower:
             1.0 if costs is None else costs.costs.amount(1),
             None if bought is None else mask_of(bought, "bought"),
             self._options(),
+            *(() if self.peers is None else (self.peers,)),
         )
         return GrownTree(native, 0.0 if costs is None else costs.costs.amount(native.ticks), self.n_threads)
 

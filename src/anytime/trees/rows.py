@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from anytime.plan import Array
+from anytime.spreading import SpreadRows
 
 _CHUNK = 2**16  # numbers that are mixed at a time, so that they stay in the cache
 
@@ -38,7 +39,7 @@ def split_rows(
     everything = np.arange(len(strata))
     if fraction is None:
         return everything, everything[:0]
-    lots = np.unique(_lots(X, random), return_inverse=True)[1]
+    lots = np.unique(drawn_lots(X, random), return_inverse=True)[1]
     held = np.zeros(int(lots.max()) + 1, dtype=bool)
     drawn = [np.unique(lots[strata == stratum]) for stratum in np.unique(strata)]
     for theirs in drawn:
@@ -57,7 +58,7 @@ def fold_rows(
     Where rows are so alike that without some fold there would be nothing to learn from, no rows or one stratum of several, each
     row is dealt by itself.
     """
-    together = _dealt(np.unique(_lots(X, random), return_inverse=True)[1], strata, n_folds)
+    together = _dealt(np.unique(drawn_lots(X, random), return_inverse=True)[1], strata, n_folds)
     needed = min(2, np.unique(strata).size)
     if all(np.unique(strata[together != k]).size >= needed for k in np.unique(together)):
         return together
@@ -90,8 +91,10 @@ def has_categories(X: Any) -> bool:
     )
 
 
-def _lots(X: Any, random: np.random.RandomState) -> NDArray[np.uint64]:
+def drawn_lots(X: Any, random: np.random.RandomState) -> NDArray[np.uint64]:
     """(n,) random numbers that depend on what a row holds, not on where it stands."""
+    if isinstance(X, SpreadRows):
+        return X.lots(random)
     if has_categories(X):
         import pandas as pd
 

@@ -1,0 +1,17 @@
+"""The same fits and predictions on a Ray cluster, with the same bits: ``pip install "anytime[ray]"``.
+
+    import anytime as at
+
+    with at.distributed.cluster(workers=4):
+        model.fit(X, y)                          # arrays and tables in memory
+        model.fit("rows/", "label")              # a folder of Parquet files, or a list of them
+        model.fit(ray_dataset, "label")          # a ray.data.Dataset
+
+Rows are shared out among workers, which grow every tree together (`anytime.trees.growing`, ``peers``). What decides is summed in
+whole numbers, so that the file of a model says nothing about how many workers made it, nor whether any of them died meanwhile.
+"""
+
+from anytime.distributed.cluster import Cluster, cluster
+from anytime.distributed.crew import WorkersLostError
+
+__all__ = ["Cluster", "WorkersLostError", "cluster"]

@@ -1,0 +1,262 @@
+"""Fits on a cluster give the files of fits in one process."""
+
+import copy
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.base import is_classifier as classifies
+
+import anytime as at
+from anytime.distributed.checkpoints import Checkpoint
+from anytime.spreading import CLUSTER
+
+COSTS = at.FeatureCosts([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+
+
+def models(table):
+    """Settings that go through different code, each with what it learns."""
+    X, two, three, number = table
+    weight = np.random.default_rng(5).integers(0, 3, len(X)).astype(float)
+    return [
+        ("two classes", at.GradientBoostingClassifier(n_estimators=12), X, two, None),
+        (
+            "three classes, rows held out",
+            at.GradientBoostingClassifier(
+                n_estimators=6, validation_fraction=0.2, n_iter_no_change=2, random_state=3
+            ),
+            X,
+            three,
+            None,
+        ),
+        (
+            "prices",
+            at.GradientBoostingRegressor(costs=COSTS, cost_penalty=30.0, n_estimators=12),
+            X,
+            number,
+            None,
+        ),
+        ("weights, some of them 0", at.GradientBoostingRegressor(n_estimators=5), X, number, weight),
+        (
+            "counts",
+            at.GradientBoostingRegressor(n_estimators=5, loss="poisson"),
+            X,
+            np.floor(np.exp(number / 4)),
+            None,
+        ),
+        (
+            "categories",
+            at.GradientBoostingClassifier(n_estimators=5),
+            pd.DataFrame({"word": np.array(list("abcdefg"))[np.arange(len(X)) % 7], "number": X[:, 0]}),
+            two,
+            None,
+        ),
+    ]
+
+
+@pytest.fixture(scope="module")
+def alone(table, tmp_path_factory):
+    """Files of the same fits in this process."""
+    import hashlib
+
+    found, path = {}, tmp_path_factory.mktemp("alone") / "model.anytime"
+    for name, model, X, y, weight in models(table):
+        model.fit(X, y, weight).save(path)
+        found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+@pytest.fixture(scope="module")
+def four(running):
+    """A cluster of four workers: starting a process takes longer than most tests."""
+    with at.distributed.cluster(workers=4) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def some_of(four):
+    """The same cluster with only the first of its workers."""
+    crew = four.crew
+
+    def of(n_workers):
+        fewer = four._crew = copy.copy(crew)
+        fewer.size, fewer.workers = n_workers, crew.workers[:n_workers]
+        fewer._meet()
+        return four
+
+    yield of
+    four._crew = crew
+    crew._meet()
+
+
+@pytest.fixture
+def three(some_of):
+    """Three of them."""
+    return some_of(3)
+
+
+@pytest.mark.parametrize(("workers", "shares"), [(1, None), (2, None), (3, [1, 5, 2]), (4, None)])
+def test_the_file_does_not_tell_how_many_workers_made_it(
+    some_of, table, alone, digest, workers, shares, monkeypatch
+):
+    cluster = some_of(workers)
+    monkeypatch.setattr(cluster, "shares", shares)
+    for name, model, X, y, weight in models(table):
+        assert digest(model.fit(X, y, weight)) == alone[name], name
+        assert all(len(reports) == workers for reports in cluster.reports)
+
+
+def test_files_and_data_sets_are_fitted_like_tables(three, table, digest, tmp_path):
+    pytest.importorskip("pyarrow", reason="needs pyarrow")
+    import ray.data
+
+    X, two, _, _ = table
+    frame = pd.DataFrame(X, columns=list("abcdef")).assign(label=two)
+    for number, rows in enumerate(np.array_split(np.arange(len(X)), [700, 701, 2000])):
+        frame.iloc[rows].to_parquet(tmp_path / f"{number}.parquet", row_group_size=500)
+    model = at.GradientBoostingClassifier(n_estimators=8)
+    files = sorted(tmp_path.glob("*.parquet"))
+    assert len(files) == 4
+    expected = digest(model.fit(frame, "label"))
+    for data in (
+        str(tmp_path),
+        files,
+        ray.data.read_parquet([str(path) for path in files], override_num_blocks=3),
+    ):
+        fitted = at.GradientBoostingClassifier(n_estimators=8).fit(data, "label")
+        assert digest(fitted) == expected
+    assert list(fitted.feature_names_in_) == list("abcdef")
+    with pytest.raises(ValueError, match="no column 'class'"):
+        model.fit(files, "class")
+    with pytest.raises(TypeError, match="name of the column"):
+        model.fit(files, two)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_worker_that_is_killed_leaves_no_trace_in_the_model(four, table, alone, digest, seed):
+    name, model, X, y, weight = models(table)[seed]
+    random = np.random.default_rng(seed)
+    victim = four.crew.workers[random.integers(4)]
+    lost = four.crew.n_losses
+
+    def kill():
+        pid = running_process(victim)
+        time.sleep(random.uniform(0.0, 0.15))
+        os.kill(pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    assert digest(model.fit(X, y, weight)) == alone[name]
+    killer.join()
+    assert digest(model.fit(X, y, weight)) == alone[name]  # a death after the fit is noticed by the next
+    assert four.crew.n_losses > lost
+
+
+def running_process(worker):
+    import ray
+
+    return ray.get(worker.process.remote()).pid
+
+
+def test_a_worker_killed_between_rounds_catches_up_bit_by_bit(four, table, alone, digest, monkeypatch):
+    from anytime.distributed.rows import ClusterRounds
+
+    name, model, X, y, weight = models(table)[2]
+    finished = ClusterRounds.round
+
+    def round_and_kill(rounds):
+        if len(rounds.rounds) in (3, 7):
+            os.kill(running_process(four.crew.workers[len(rounds.rounds) % 3]), signal.SIGKILL)
+        return finished(rounds)
+
+    lost = four.crew.n_losses
+    monkeypatch.setattr(ClusterRounds, "round", round_and_kill)
+    assert digest(model.fit(X, y, weight)) == alone[name]
+    assert four.crew.n_losses >= lost + 2
+
+
+def test_a_fit_goes_on_from_the_checkpoint_of_the_same_fit(
+    three, table, alone, digest, tmp_path, monkeypatch
+):
+    name, model, X, y, weight = models(table)[0]
+    monkeypatch.setattr("anytime.distributed.checkpoints._SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(three, "checkpoint", tmp_path)
+    kept = Checkpoint.keep
+
+    def die(self, rounds, losses, **options):
+        kept(self, rounds, losses, **options)
+        if len(rounds) == 5:
+            raise MemoryError  # as good as kill -9: nothing is tidied up
+
+    monkeypatch.setattr(Checkpoint, "keep", die)
+    with pytest.raises(MemoryError):
+        model.fit(X, y, weight)
+    assert len(list(tmp_path.glob("*.npz"))) == 1
+    monkeypatch.setattr(Checkpoint, "keep", kept)
+    other = at.GradientBoostingClassifier(n_estimators=2, learning_rate=0.2).fit(X, y)  # not its checkpoint
+    assert len(other.plan_) == 2
+    assert digest(model.fit(X, y, weight)) == alone[name]
+    assert len(three.reports) == 12 - 5
+    assert not list(tmp_path.glob("*.npz"))
+
+
+def test_group_pursuit_from_moments_of_several_workers(three, table):
+    X, _, classes, number = table
+    for model, y in (
+        (at.GroupPursuitRegressor(costs=COSTS, random_state=0), number),
+        (at.GroupPursuitClassifier(costs=COSTS, loss="squared", random_state=0), classes),
+    ):
+        X_gaps = X.copy()
+        X_gaps[:1200, 4] = np.nan  # the first worker has no value of this column
+        together = clone(model).fit(X_gaps, y)
+        outside = CLUSTER.set(None)
+        alone = clone(model).fit(X_gaps, y)
+        CLUSTER.reset(outside)
+        answer = "predict_proba" if classifies(model) else "predict"
+        scores, expected = (getattr(fitted, answer)(X) for fitted in (together, alone))
+        assert together.order_ == alone.order_
+        np.testing.assert_allclose(scores, expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
+
+
+def test_a_model_that_is_not_spread_says_so(three, table):
+    X, two, _, _ = table
+    with pytest.warns(UserWarning, match="BudgetForestClassifier is not spread over the cluster"):
+        at.BudgetForestClassifier(n_estimators=2).fit(X[:200], two[:200])
+
+
+def test_a_loss_that_goes_by_means_over_all_rows_is_refused(three, table):
+    X, _, _, number = table
+    with pytest.raises(ValueError, match=r"absolute.*outside of the cluster"):
+        at.GradientBoostingRegressor(loss="absolute").fit(X, number)
+
+
+def test_errors_of_workers_are_those_of_one_process(three, table, tmp_path):
+    X, two, _, _ = table
+    frame = pd.DataFrame(X, columns=list("abcdef")).assign(label=two, word="yes")
+    frame.to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match="column 'word' holds"):
+        at.GradientBoostingClassifier(n_estimators=2).fit(tmp_path, "label")
+
+
+def test_without_ray_a_cluster_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(ImportError, match=r"anytime\[ray\]"), at.distributed.cluster(workers=2):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"workers": 0}, "workers is 0"),
+        ({"workers": 2, "shares": [1.0]}, "2 positive"),
+        ({"shares": [1.0, 0.0]}, "positive"),
+    ],
+)
+def test_clusters_that_cannot_be_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        at.distributed.cluster(**options)
