@@ -11,7 +11,10 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.ensemble import RandomForestClassifier
 
 import anytime as at
+from anytime.blocks import LinearBlock
+from anytime.plan import Plan
 from anytime.rules import MarginRule
+from tests.runtime.bench import model_of
 
 COSTS = at.FeatureCosts(
     {"a": 1.0, "b": 3.0, "c": 2.0, "step": 0.5},
@@ -238,6 +241,19 @@ def test_a_chain_knows_the_gain_of_its_next_stage_alone():
     advice = model.next(X[0])
     first, quality = model.plan_.stage_groups[0], model.plan_.quality
     names = {model.costs_.names[g] for g in first.tolist()}
-    assert len(advice.offers) > len(names)
+    assert len(names) == 1
+    assert len(advice.offers) > 1
     for offer in advice.offers:
         assert offer.gain == (quality[1] - quality[0] if offer.group in names else None)
+
+
+def test_groups_that_a_stage_needs_together_divide_its_gain():
+    """Nothing is known of one of them alone, and each by itself would not have all of it."""
+    costs = at.FeatureCosts([1.0, 2.0, 3.0]).bind(3)
+    both = LinearBlock([0, 1], [[1.0], [1.0]])
+    plan = Plan(
+        blocks=[both], costs=costs, base=[0.0], link="identity", replaces=[True], quality=[-8.0, -2.0]
+    )
+    model, row = model_of(plan), np.ones(3)
+    assert [(offer.group, offer.gain) for offer in model.next(row).offers] == [("x0", 3.0), ("x1", 3.0)]
+    assert [(offer.group, offer.gain) for offer in model.next(row, ["x0"]).offers] == [("x1", 6.0)]

@@ -594,7 +594,6 @@ def costly_gate(parts: cases.Parts) -> None:
         ("automatic", put("plan.branches.0.combine", "mean"), "must combine stages as the plan does"),
         ("automatic", swap("plan.branches.0.quality", None), "and have a quality"),
         ("automatic", swap("plan.branches.0.replaces", None), "must replace the base"),
-        ("automatic", fill("plan.quality", 1, 0.0), "quality must not fall"),
         ("automatic", swap("plan.quality", None), "needs the quality of its prefixes"),
         ("automatic", put("plan.blocks.1.parts.0.kind", "blend"), "a blend is of trees, layers and forests"),
         ("automatic", put("plan.blocks.1.parts.2.inner.kind", "dense"), "logarithms are of what trees say"),

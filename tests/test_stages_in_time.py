@@ -90,6 +90,30 @@ def test_what_the_first_stage_takes_tells_how_far_to_go(clock):
     assert 0 < worked(run)[3] < N
 
 
+def test_what_stages_took_before_is_remembered(clock):
+    """Ten times less than is expected: a first run dares the last stage after one in the middle, one that has seen it at once."""
+    takes, said = [0.01, 0.1, 0.2, 1.0], [0.1, 1.0, 8.0, 10.0]
+    new, seen = (plan_of(clock, takes, said) for _ in range(2))
+    Run(seen, X).advance()
+    for plan, work in ((new, [N, 0, N, N]), (seen, [N, 0, 0, N])):
+        run = Run(plan, X)
+        assert run.advance(deadline=clock.now + 70)
+        assert worked(run) == work
+
+
+def test_a_machine_that_has_become_slower_is_noticed_by_the_first_stage(clock):
+    """What was remembered says that the last stage fits; the first takes five times as long, so that the second does."""
+    plan = plan_of(clock, [0.1, 0.5, 1.0], [0.1, 0.5, 1.0])
+    for s, takes in enumerate((0.1, 0.5, 1.0)):
+        plan.note_pace(s, N, takes * N)
+    slow = plan_of(clock, [0.5, 2.5, 5.0], [0.1, 0.5, 1.0])
+    slow.__dict__["_paces"] = plan._paces
+    run = Run(slow, X)
+    assert not run.advance(deadline=clock.now + 140)
+    assert worked(run)[1] == N
+    assert Run(plan, X).advance(deadline=clock.now + 140)  # as it was, it fits
+
+
 def test_stages_of_which_nothing_is_known_are_done_one_by_one(clock):
     run = Run(plan_of(clock, [1, 1, 1, 1], [0, 0, 0, 0]), X)
     assert run.advance(deadline=clock.now + 1_000)

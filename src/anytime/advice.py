@@ -224,7 +224,7 @@ def chain_offers(plan: Plan, X: Any, owned: NDArray[np.bool_], cap: int) -> Sequ
             s = _first_use(plan, run, g)
             together = [g, *plan.block_groups[s]] if _reads_alike(plan, s) else [g]
             order += [g] if is_affordable(together, s) else []
-    return [offer_of(plan, g, owned, gain=_gain(plan, run, g)) for g in order]
+    return [offer_of(plan, g, owned, gain=_gain(plan, run, g, owned)) for g in order]
 
 
 def _reads_alike(plan: Plan, s: int) -> bool:
@@ -284,12 +284,15 @@ def _is_kept_out(run: Run, rule: Rule, owned: NDArray[np.bool_]) -> bool:
     return can_be_asked and not rule.holds(run.X, run.scores(), LINKS[run.plan.link])[0]
 
 
-def _gain(plan: Plan, run: Run, group: int) -> float | None:
-    """By how much held-out quality rises by the next stage; None: it does not use the group, or was not measured.
+def _gain(plan: Plan, run: Run, group: int, owned: NDArray[np.bool_]) -> float | None:
+    """The part of one group in the rise of held-out quality by the next stage, divided evenly among those the row lacks for it.
 
-    Later stages are known only with all that is bought before them, so that their gain says nothing of one group.
+    None: the stage does not use the group, or was not measured. Later stages are known only with all that is bought before them,
+    so that their gain says nothing of one group.
     """
     done = int(run.done[0])
     if plan.quality is None or done == plan.n_stages or group not in plan.stage_groups[done]:
         return None
-    return float(plan.quality[done + 1] - plan.quality[int(run.answered[0])])
+    used = plan.stage_groups[done]
+    n_lacking = max(int((~owned[used] & plan.costs.has_columns[used]).sum()), 1)
+    return float(plan.quality[done + 1] - plan.quality[int(run.answered[0])]) / n_lacking

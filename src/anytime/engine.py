@@ -25,8 +25,7 @@ from anytime.ragged import Ragged, zeros_for
 _PER_ROW = ("done", "finished", "_applied", "_rebased", "_sum", "unasked", "_jumped_from")
 _SLICE = 1e-3  # seconds of work of a stage in Python between two looks at the clock or the stop flag
 _PATIENCE = 0.02  # share of the time that is left which a slice may take, where no stop flag is listened to
-# times as long as expected, and as just measured: a stage that has so much time is safe
-_SURE, _CAUTION = 4, 2
+_SURE = 4  # times as long as is likely: a stage that has so much time needs no answer before it
 _SHORTEST = 1e-9  # seconds: what took less than the clock can tell
 _TELLING = 1e-4  # seconds from the last stage to the answer: scores are written down, read and decided on
 
@@ -209,17 +208,17 @@ class Run:
     def _run_in_time(self, goal: int, cap: NDArray[np.int64], deadline: float) -> bool:
         """Straight to the last stage that surely ends in time, and on from there; the first before it, unless time is plenty.
 
-        Stages replace each other, so that those on the way would be lost work. How long they take is expected at first, and
-        measured by each that is done.
+        Stages replace each other, so that those on the way would be lost work. How long they take, the plan has learned from
+        earlier runs, or expects; what takes longer now makes all that follow seem as much slower.
         """
         plan, n, slower = self.plan, len(self.X), 1.0
         while (done := int(self.done[0])) < goal:
-            left = deadline - _TELLING - time.monotonic()
-            s = plan.last_in_time(done, goal, n, left / slower)
-            if done == 0 and plan.seconds(s, n) * _SURE > left:
+            left = (deadline - _TELLING - time.monotonic()) / slower
+            s = plan.last_in_time(done, goal, n, left)
+            if done == 0 and plan.likely_seconds(s, n) * _SURE > left:
                 s = 0
             self._jump(np.full(n, s, dtype=np.int32))
-            began = time.monotonic()
+            likely, began = plan.likely_seconds(s, n), time.monotonic()
             if not self._run_staged(
                 plan.locate(s)[0], np.full(n, s + 1, dtype=np.int32), cap, deadline, None
             ):
@@ -228,8 +227,9 @@ class Run:
                 self._jumped_from[waiting] = -1
                 self.partial = self.done < goal
                 return False
-            if expected := plan.seconds(s, n):
-                slower = _CAUTION * max(time.monotonic() - began, _SHORTEST) / expected
+            taken = max(time.monotonic() - began, _SHORTEST)
+            plan.note_pace(s, n, taken)
+            slower = max(1.0, taken / likely) if likely else 1.0
         return True
 
     def is_native(self, b: int) -> bool:
@@ -351,7 +351,10 @@ class Run:
                         return False
                 began = time.perf_counter()
                 self.do_stage(s, rows[at : at + size], limit, cap)
-                self._pace[s] = max((time.perf_counter() - began) / max(size, 1), _SHORTEST), size
+                taken = max(time.perf_counter() - began, _SHORTEST)
+                self._pace[s] = taken / max(size, 1), size
+                if size == len(self.X) > 1 and not hurried and self.plan.stages_stand_alone:
+                    self.plan.note_pace(s, size, taken)
                 at += size
         return True
 

@@ -41,6 +41,8 @@ __all__ = ["Plan", "Stage"]
 
 
 _MOST_HELD = 256  # sets of groups that rows have, for which choices are kept
+# Times as long as a stage took before, or by the pace of another: it will hardly take longer
+_OWN_CAUTION, _CAUTION = 1.5, 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,9 +216,30 @@ class Plan:
         b, within = self.locate(stage)
         return self.blocks[b].seconds(within, n_rows)
 
+    @cached_property
+    def _paces(self) -> dict[int, dict[int, float]]:
+        """By power of two of the rows, and by stage: seconds that it took, as a share of the upper estimate."""
+        return {}
+
+    def note_pace(self, stage: int, n_rows: int, seconds: float) -> None:
+        """Learn how long a stage takes here: a slower time is believed at once, a quicker one by half."""
+        if upper := self.seconds(stage, n_rows):
+            paces, pace = self._paces.setdefault(n_rows.bit_length(), {}), seconds / upper
+            paces[stage] = max(pace, (paces.get(stage, pace) + pace) / 2)
+
+    def likely_seconds(self, stage: int, n_rows: int) -> float:
+        """What a stage is unlikely to exceed: by earlier runs of it, or of the nearest stage; else the upper estimate."""
+        upper, paces = self.seconds(stage, n_rows), self._paces.get(n_rows.bit_length())
+        if not paces:
+            return upper
+        if stage in paces:
+            return _OWN_CAUTION * paces[stage] * upper
+        nearest = min(list(paces), key=lambda met: abs(met - stage))
+        return _CAUTION * paces[nearest] * upper
+
     def last_in_time(self, first: int, end: int, n_rows: int, seconds: float) -> int:
-        """The last stage from ``first`` to ``end`` whose upper estimate fits; ``first`` if none does."""
-        known = (s for s in range(end - 1, first, -1) if 0.0 < self.seconds(s, n_rows) <= seconds)
+        """The last stage from ``first`` to ``end`` that likely fits; ``first`` if none does."""
+        known = (s for s in range(end - 1, first, -1) if 0.0 < self.likely_seconds(s, n_rows) <= seconds)
         return next(known, first)
 
     @cached_property
@@ -372,7 +395,8 @@ class Plan:
     def choices(self) -> tuple[NDArray[np.int64], Choice]:
         """(m,) budgets, in ticks, from which on something else answers a known budget, and what it is.
 
-        The first is the answer before the first stage. Quality on held-out rows never falls from one to the next.
+        The first is the answer before the first stage. A stage of the chain that held-out rows liked less than one before it
+        counts as that one: by how much its loss is noise is not known.
         """
         return self._choices_of(None, None)
 
@@ -408,7 +432,7 @@ class Plan:
             can_be_done = held is None or not stages or bool(held[of._required_by(stages - 1)].all())
             if branch < 0:
                 # a stage that cannot be done leaves the answer as it is
-                chain = of.quality[stages] if can_be_done else chain
+                chain = max(chain, of.quality[stages]) if can_be_done else chain
                 known[ticks] = in_branch if best > chain else (-1, stages)
             elif can_be_done and of.quality[stages] > max(best, chain):
                 best, in_branch = of.quality[stages], (branch, stages)
@@ -692,8 +716,6 @@ def _check_plan(plan: Plan) -> None:
         )
     if plan.branches and (plan.passes or plan.stops):
         raise ValueError("a plan with branches cannot have filters or gates")
-    if plan.branches and plan.quality is not None and (np.diff(plan.quality) < 0).any():
-        raise ValueError("quality must not fall along a chain that has branches beside it")
     for number, branch in enumerate(plan.branches):
         _check_branch(plan, f"branch {number}", branch)
 

@@ -185,11 +185,10 @@ def _branch(model: Renewed, training: Training, evaluation_cost: float, chain: P
 
 
 def _with_branches(chain: Plan, branches: list[Plan]) -> Plan:
-    """The chain with those branches that answer some budget; beside branches, its quality may not fall."""
-    if not branches or chain.quality is None:
+    """The chain with those branches that answer some budget."""
+    if not branches:
         return chain
-    rising = np.maximum.accumulate(chain.quality)
-    plan = replace(chain, branches=branches, quality=rising)
+    plan = replace(chain, branches=branches)
     used = set(plan.choices[1].branch.tolist())
     kept = [branch for number, branch in enumerate(branches) if number in used]
     return replace(plan, branches=kept) if kept else chain
