@@ -1,12 +1,15 @@
 """Sets for known budgets: which are looked at, and when one answers instead of the chain."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import anytime as at
 from anytime.boosting.branches import branch_sets, budgets, chosen, filled, longest_prefix, sets_within
+from anytime.boosting.foretelling import Foretelling
+from anytime.boosting.renewal import Renewal, Renewed
 from anytime.boosting.sets import GroupSets
 
 A, B, C = 0, 1, 2
@@ -173,3 +176,22 @@ def test_a_branch_for_a_named_budget_costs_no_more_than_that_with_its_trees():
     assert known
     assert max(known) <= budget
     assert float(model.cost(X[:1], budget=budget)[0]) > 0.8 * budget
+
+
+@pytest.mark.parametrize(("gain", "gives_way"), [(0.002, True), (0.1, False)])
+def test_a_branch_gives_way_to_a_dearer_stage_unless_it_is_clearly_better(gain, gives_way):
+    """It was the best of many on the same rows; what is cheaper than it, it stays better than."""
+    noise = 0.02 * np.random.default_rng(0).normal(size=20)
+    noise -= noise.mean()
+    parts = {"first": np.full(20, 0.5), "dear": np.full(20, 0.4), "branch": 0.4 - gain + noise}
+    sets = {name: frozenset([number]) for number, name in enumerate(parts)}
+    by_set = {sets[name]: losses for name, losses in parts.items()}
+    renewal = Renewal.__new__(Renewal)
+    renewal.before, renewal.known, renewal.foretelling = 1.0, [], Foretelling()
+    renewal.probes = SimpleNamespace(parts=by_set.__getitem__)
+    first, dear, branch = (Renewed(sets[name], None, losses.mean()) for name, losses in parts.items())
+    renewal.judged = list  # their losses are known
+    [told] = renewal.judged_beside({branch: 4.0}, {first: 1.0, dear: 6.0})
+    assert told.loss < first.loss
+    assert (told.loss >= dear.loss) == gives_way
+    assert renewal.judged_beside({first: 4.0}, {dear: 1.0}) == []  # worse than what is cheaper

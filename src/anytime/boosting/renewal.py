@@ -453,6 +453,32 @@ class Renewal:
             found.append(replace(model, loss=self.foretelling.loss(quick)) if foretold else model)
         return found
 
+    def judged_beside(
+        self, branches: Mapping[Renewed, float], chain: Mapping[Renewed, float]
+    ) -> list[Renewed]:
+        """The branches with a held-out loss each, by what models cost; ``chain``: judged, from cheap to dear.
+
+        A branch is the best of many on the rows that judge it, which flatters it. So it gives way to a dearer model of the chain
+        unless it is better than that by more than a standard error. What is cheaper it has beaten already (``branch_sets``).
+        """
+        found = list[Renewed]()
+        least = np.minimum.accumulate([self.before, *(model.loss for model in chain)]).tolist()
+        for branch in sorted(branches, key=branches.__getitem__):
+            n_cheaper = sum(cost <= branches[branch] for cost in chain.values())
+            dearer = zip(list(chain)[n_cheaper:], least[1 + n_cheaper :], strict=True)
+            close = [loss for model, loss in dearer if not self._is_clearly_better(branch, model)]
+            cheaper = min([least[n_cheaper], *(other.loss for other in found)])
+            [judged] = self.judged([branch])
+            if judged.loss < cheaper:
+                loss = min(max([judged.loss, *close]), float(np.nextafter(cheaper, -np.inf)))
+                found.append(replace(judged, loss=loss))
+        return found
+
+    def _is_clearly_better(self, model: Renewed, other: Renewed) -> bool:
+        """Whether a quick model is better than another's by more than a standard error; False if unknown."""
+        gain = self.probes.parts(other.groups) - self.probes.parts(model.groups)
+        return bool(gain.size > 1 and gain.mean() > gain.std(ddof=1) / np.sqrt(gain.size))
+
 
 def _spaced(prices: Array, most: int) -> list[int]:
     """Places among increasing prices, at most so many and the last among them, spaced evenly on the logarithm of price."""

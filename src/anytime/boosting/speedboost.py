@@ -94,7 +94,9 @@ class _SpeedBoost(BoostedModel):
             )
         losses = np.array([before, *(model.loss for model in models)])
         chain = replace(_plan(models, training, self.evaluation_cost), quality=-losses)
-        branches = [_branch(model, training, self.evaluation_cost, chain) for model in renewal.judged(beside)]
+        costs = {model: _plan([model], training, self.evaluation_cost).stage_costs[-1] for model in beside}
+        judged = renewal.judged_beside(costs, dict(zip(models, chain.stage_costs, strict=True)))
+        branches = [_branch(model, training, self.evaluation_cost, chain) for model in judged]
         if training.earlier is not None and not renewal.has_searched:
             branches = [replace(branch, costs=training.costs) for branch in training.earlier.branches]
         self.plan_ = _with_branches(chain, branches)
