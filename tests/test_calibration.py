@@ -102,7 +102,7 @@ def test_impossible_classes_become_possible():
 
 def test_few_rows_promise_little():
     """One more row is taken to be wrong: 9 of 9 rows right are enough for 0.9, and not for 0.91."""
-    enough = stopping_thresholds(np.full((1, 9), 0.8), np.ones((1, 9)))
+    enough = stopping_thresholds(np.full((1, 9), 0.8), np.ones((1, 9)), [1])[0]
     assert np.isfinite(enough[LEVELS <= 0.9]).all()
     assert np.isinf(enough[LEVELS > 0.9]).all()
 
@@ -111,10 +111,14 @@ def test_rows_stop_at_the_first_stage_that_is_sure_enough():
     """A row counts where it stops, not where it would have been right later."""
     sure = np.array([[0.9] * 40 + [0.2] * 40, [0.95] * 80])
     right = np.array([[False] * 80, [True] * 80])
-    enough = stopping_thresholds(sure, right)
+    enough, early = stopping_thresholds(sure, right, [2, 1])
     # at 0.95 all stop at the second stage and are right; at 0.9 half of them stop before, and are wrong
     assert 0.9 < enough[LEVELS == 0.95][0] < 0.95
     assert enough[LEVELS == 0.475][0] < 0.9
+    # whoever may not go on to the second stage has no threshold, as rows that stop at the first are wrong; that of both stages
+    # would have let them
+    assert np.isinf(early).all()
+    assert enough[LEVELS == 0.4][0] <= sure[0].max()
 
 
 # ---------------------------------------------------------------------- what is promised, by simulation
@@ -133,6 +137,23 @@ def test_of_rows_that_stop_the_share_asked_for_is_right(calibrated, confidence):
     assert share_right(calibrated) == pytest.approx(confidence, abs=0.03)
     # the same scores taken at their word: what is claimed with 0.9 is right far less often
     assert share_right(uncalibrated(calibrated)) < confidence - 0.1
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.9])
+def test_the_promise_of_a_confidence_holds_within_a_budget_and_after_truncate(calibrated, confidence):
+    """Fewer stages, other rows that stop: a threshold of their own."""
+    X, y = TEST_ROWS
+    budget = float(calibrated.stage_costs_[1])
+
+    def share_right(model, **bounds):
+        answer = at.BatchSession(model, X, confidence=confidence, **bounds).advance()
+        early = answer.stage < 2
+        assert early.sum() > 100
+        return np.mean((answer.prediction == y)[early])
+
+    within = share_right(calibrated, budget=budget)
+    assert within == pytest.approx(confidence, abs=0.03)
+    assert share_right(calibrated.truncate(budget)) == within
 
 
 def test_probabilities_are_right_as_often_as_they_say(calibrated):
@@ -561,6 +582,7 @@ def test_a_calibration_of_another_plan_is_refused(calibrated):
         ({"floor": np.zeros(3)}, "powers and a floor"),
         ({"stop_thresholds": np.full(LEVELS.size, np.nan)}, "thresholds"),
         ({"stop_thresholds": np.zeros(3)}, "thresholds"),
+        ({"stop_stages": np.array([1, 2, 3, 4])}, "begin at 0"),
         ({"levels": LEVELS[::-1]}, "levels of coverage must increase"),
         ({"reach": np.array([1, 2, 3, 4])}, "begin at 0"),
         ({"reach": np.array([0, 2, 2, 3])}, "increase"),

@@ -229,13 +229,12 @@ class LabelSets(_Calibrated):
             right[stage], margins[stage] = link.leading(scores) == targets, link.margin(scores)
             record.note(stage, nonconformity(run, slice(None)), run)
         quantiles = record.quantiles(X, nonconformity)
-        thresholds = stopping_thresholds(likely[:-1], right[:-1] > 0)
+        thresholds = stopping_thresholds(likely[:-1], right[:-1] > 0, record.knots)
         table = plan.stop_table
         if _takes_table(plan, n):
             table = stop_table(likely[1:], margins[1:], plan.stage_costs)
-        return replace(
-            plan, calibration=Calibration(power, floor, thresholds, *quantiles, by_budget), stop_table=table
-        )
+        learned = Calibration(power, floor, thresholds, *quantiles, by_budget, record.knots)
+        return replace(plan, calibration=learned, stop_table=table)
 
     def _with_own_quantiles(self, plan: Plan, X: Array, targets: NDArray[Any]) -> Plan:
         """A calibrated plan that has got rules, with the quantiles of the rows that stop by them."""
@@ -287,7 +286,7 @@ class Intervals(_Calibrated):
         def nonconformity(run: Run, rows: Any) -> Array:
             return np.asarray(np.abs(_values(run)[:, 0] - targets[rows]))
 
-        nothing, never = np.zeros((plan.n_stages + 1, 0)), np.full(LEVELS.size, np.inf)
+        nothing, never = np.zeros((plan.n_stages + 1, 0)), np.full((1, LEVELS.size), np.inf)
         quantiles = _measured(plan, X, by_budget, nonconformity)
         learned = Calibration(nothing, np.zeros(plan.n_stages + 1), never, *quantiles, by_budget)
         return replace(plan, calibration=learned)
@@ -391,7 +390,7 @@ def _stopping(plan: Plan, confidence: float, X: Array) -> Plan:
     """The plan in which rows stop where, of those that stop, this share is right."""
     assert plan.calibration is not None
     power, floor = plan.calibration.power, plan.calibration.floor
-    threshold = plan.calibration.threshold(confidence)
+    threshold = plan.calibration.threshold(confidence, plan.n_stages)
     stages = range(plan.n_stages - 1 if np.isfinite(threshold) else 0)
     stops = {
         s: LikelyRule(threshold, power=tuple(power[s + 1].tolist()), floor=float(floor[s + 1]))

@@ -44,9 +44,9 @@ class Calibration:
         regressor.
     floor : (S + 1,)
         What is added to them before.
-    stop_thresholds : (L,)
+    stop_thresholds : (k, L)
         For each of ``levels`` the calibrated probability of the leading class at which a row may stop, so that this share of the
-        rows that stop is right; ``inf`` where no rule reaches it.
+        rows that stop is right; ``inf`` where no rule reaches it. A row each for runs of at most ``stop_stages`` stages.
     reach : (m,) int
         Increasing: stages or, where ``by_budget``, ticks that rows may spend.
     quantiles : (m, L)
@@ -54,6 +54,8 @@ class Calibration:
         that share. It is the error of a regressor, and for a classifier the negative of the label's probability, not calibrated.
     by_budget : bool, default=False
         Whether rows of one budget end after different stages, so that quantiles belong to budgets instead of stages.
+    stop_stages : (k,) int, default=(0,)
+        Increasing from 0: with a smaller budget, or in a truncated plan, other rows stop, and the promise has its own threshold.
     levels : (L,), default=LEVELS
         Increasing: coverages and confidences for which quantiles and thresholds are kept.
     """
@@ -64,12 +66,14 @@ class Calibration:
     reach: NDArray[np.int64]
     quantiles: Array
     by_budget: bool = False
+    stop_stages: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     levels: Array = field(default_factory=lambda: LEVELS)
 
     def __post_init__(self) -> None:
         for name in ("power", "floor", "stop_thresholds", "quantiles", "levels"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
-        object.__setattr__(self, "reach", np.asarray(self.reach, dtype=np.int64))
+        for name in ("reach", "stop_stages"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.int64))
         if self.power.ndim != 2 or not len(self.power) or self.floor.shape != self.power.shape[:1]:
             raise ValueError("a calibration has powers and a floor before the first stage and after each")
         if not (np.isfinite(self.power).all() and (self.power > 0).all()):
@@ -79,17 +83,12 @@ class Calibration:
         bounds = np.concatenate([[0.0], np.ravel(self.levels), [1.0]])
         if self.levels.ndim != 1 or not self.levels.size or not (np.diff(bounds) > 0).all():
             raise ValueError("levels of coverage must increase between 0 and 1")
-        if self.stop_thresholds.shape != self.levels.shape or not (self.stop_thresholds >= 0).all():
-            raise ValueError(
-                f"a calibration has {self.levels.size} thresholds for stopping, none negative or NaN"
-            )
-        if (
-            self.reach.ndim != 1
-            or not self.reach.size
-            or self.reach[0] != 0
-            or (np.diff(self.reach) <= 0).any()
-        ):
-            raise ValueError("what quantiles belong to must begin at 0 and increase")
+        for places, what in ((self.reach, "quantiles"), (self.stop_stages, "thresholds")):
+            if places.ndim != 1 or not places.size or places[0] != 0 or (np.diff(places) <= 0).any():
+                raise ValueError(f"what {what} belong to must begin at 0 and increase")
+        shape = (self.stop_stages.size, self.levels.size)
+        if self.stop_thresholds.shape != shape or not (self.stop_thresholds >= 0).all():
+            raise ValueError(f"a calibration has {shape} thresholds for stopping, none negative or NaN")
         if self.quantiles.shape != (self.reach.size, self.levels.size) or np.isnan(self.quantiles).any():
             raise ValueError(f"quantiles must be numbers of shape {(self.reach.size, self.levels.size)}")
 
@@ -114,11 +113,12 @@ class Calibration:
         raised = (raised / raised.max(axis=1, keepdims=True)) ** own[:, None]
         return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
-    def threshold(self, confidence: float) -> float:
-        """The probability of the leading class from which on rows may stop."""
-        return (
-            float(self.stop_thresholds[self._level(confidence)]) if confidence <= self.levels[-1] else np.inf
-        )
+    def threshold(self, confidence: float, n_stages: int) -> float:
+        """The probability of the leading class from which on rows may stop that go through at most ``n_stages`` stages."""
+        if confidence > self.levels[-1]:
+            return np.inf
+        place = np.searchsorted(self.stop_stages, n_stages, side="right") - 1
+        return float(self.stop_thresholds[place, self._level(confidence)])
 
     def quantile(self, reach: Any, coverage: float) -> Any:
         """The nonconformity that is allowed, for each ``reach``: an array, or one number."""
@@ -134,8 +134,11 @@ class Calibration:
     def head(self, n_stages: int) -> Calibration:
         """The calibration of a plan that ends after ``n_stages`` stages."""
         kept = slice(None) if self.by_budget else self.reach <= n_stages
+        n_stops = int(np.searchsorted(self.stop_stages, n_stages, side="right"))
         return replace(
             self,
+            stop_stages=self.stop_stages[:n_stops],
+            stop_thresholds=self.stop_thresholds[:n_stops],
             power=self.power[: n_stages + 1],
             floor=self.floor[: n_stages + 1],
             reach=self.reach[kept],
@@ -215,8 +218,8 @@ def ranked_quantiles(nonconformity: ArrayLike) -> Array:
     return np.asarray(ordered[np.minimum(np.maximum(rank, 1), n + 1) - 1])
 
 
-def stopping_thresholds(confidence: ArrayLike, right: ArrayLike) -> Array:
-    """(L,) for each of ``LEVELS`` the lowest threshold that keeps the promise on held-out rows.
+def stopping_thresholds(confidence: ArrayLike, right: ArrayLike, n_looks: ArrayLike) -> Array:
+    """(k, L) for each number of looks and each of ``LEVELS`` the lowest threshold that keeps the promise on held-out rows.
 
     A row stops at the first stage at which its confidence reaches the threshold. Of the rows that stop, and one more that is
     taken to be wrong, so that few rows promise little, the level has to be right.
@@ -227,6 +230,8 @@ def stopping_thresholds(confidence: ArrayLike, right: ArrayLike) -> Array:
         Calibrated probability of the leading class after every stage that can be followed by another.
     right : (S, n) bool
         Whether that class is the row's.
+    n_looks : (k,) int
+        After how many of these stages, the first ones, rows are looked at.
 
     Examples
     --------
@@ -234,12 +239,13 @@ def stopping_thresholds(confidence: ArrayLike, right: ArrayLike) -> Array:
     >>> from anytime.calibration import LEVELS, stopping_thresholds
     >>> claims = np.repeat([[0.9, 0.6]], 50, axis=1)
     >>> right = np.repeat([[True, False]], 50, axis=1)
-    >>> thresholds = stopping_thresholds(claims, right)
-    >>> [float(thresholds[LEVELS == level][0]) for level in (0.4, 0.9, 0.99)]
+    >>> thresholds = stopping_thresholds(claims, right, [1])
+    >>> [float(thresholds[0, LEVELS == level][0]) for level in (0.4, 0.9, 0.99)]
     [0.3, 0.75, inf]
     """
     confidence, right = np.asarray(confidence, dtype=np.float64), np.asarray(right, dtype=bool)
-    thresholds = np.full(LEVELS.size, np.inf)
+    n_looks = np.asarray(n_looks, dtype=np.intp)
+    thresholds = np.full((n_looks.size, LEVELS.size), np.inf)
     if not confidence.size:
         return thresholds
     values = np.unique(confidence)
@@ -248,8 +254,11 @@ def stopping_thresholds(confidence: ArrayLike, right: ArrayLike) -> Array:
     top = values.size - np.geomspace(1, values.size, _THRESHOLDS)  # finely where few rows stop
     for place in np.unique([*top, *np.linspace(0, values.size - 1, _THRESHOLDS)]).astype(np.intp)[::-1]:
         sure = confidence >= between[place]
-        stopped = sure.any(axis=0)
-        n_right = int((right[sure.argmax(axis=0), columns] & stopped).sum())
-        kept = n_right >= LEVELS * (int(stopped.sum()) + 1) - 1e-9
+        stage, stopped = sure.argmax(axis=0), sure.any(axis=0)
+        by_then = [
+            np.concatenate([[0], np.cumsum(np.bincount(stage, which, minlength=len(sure)))])[n_looks]
+            for which in (stopped, stopped & right[stage, columns])
+        ]
+        kept = by_then[1][:, None] >= LEVELS * (by_then[0][:, None] + 1) - 1e-9
         thresholds[kept] = between[place]
     return thresholds

@@ -37,6 +37,21 @@ def test_probabilities_cost_and_stage_stand_beside_the_answer(folder: Path, pati
     assert found["cost"].max() <= 8.1
 
 
+def test_rows_stop_when_they_are_sure_enough(folder: Path, patients: pd.DataFrame) -> None:
+    model, table = folder / "sick.anytime", folder / "patients.csv"
+    sure = answers(model, table, "--confidence", 0.8, "--with-cost")
+    batch = at.BatchSession(at.load(model), patients.drop(columns="sick"), confidence=0.8).advance()
+    assert sure["prediction"].tolist() == batch.prediction.tolist()
+    assert sure["stage"].tolist() == batch.stage.tolist()
+    assert sure["cost"].mean() < answers(model, table, "--with-cost")["cost"].mean()
+    assert answers(model, table, "--confidence", 0.8, "--budget", 1, "--with-cost")["cost"].max() <= 1
+
+
+def test_confidence_goes_with_no_mean_budget(folder: Path) -> None:
+    given = ["--confidence", 0.8, "--mean-budget", 1]
+    assert "--mean-budget" in fails("predict", folder / "sick.anytime", folder / "patients.csv", *given, code=2)
+
+
 def test_no_time_gives_the_constant_answer(folder: Path) -> None:
     found = answers(folder / "sick.anytime", folder / "patients.csv", "--deadline", 0, "--with-cost")
     assert found["prediction"].nunique() == 1

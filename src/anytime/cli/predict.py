@@ -40,6 +40,15 @@ def predict(
     mean_budget: Annotated[
         float | None, option("COST", "The most that rows may pay on average.", min=0.0)
     ] = None,
+    confidence: Annotated[
+        float | None,
+        option(
+            "SHARE",
+            "Stop a row once it is this sure; a calibrated model keeps the promise.",
+            min=0.0,
+            max=1.0,
+        ),
+    ] = None,
     deadline: Annotated[
         float | None,
         option("SECONDS", "Time limit for all rows together, not counting loading and reading.", min=0.0),
@@ -85,10 +94,15 @@ def predict(
     check_writable(output)
     if proba and not hasattr(loaded, "classes_"):
         raise UsageError(f"{model} is a regression model: it has no probabilities")
+    if confidence is not None and (not hasattr(loaded, "classes_") or mean_budget is not None):
+        raise UsageError("--confidence is for classifiers, and not beside --mean-budget")
     table = read_table(data, word_columns(loaded), na_values)
     X = features_for(loaded, table, data)
     with step(f"answering for {len(table)} rows"):
-        answer, idle = _answered(loaded, X, deadline, budget=budget, mean_budget=mean_budget)
+        if confidence is not None:
+            answer, idle = _answered_when_sure(loaded, X, confidence, deadline, budget), 0
+        else:
+            answer, idle = _answered(loaded, X, deadline, budget=budget, mean_budget=mean_budget)
     write_table(_answers(loaded, answer, proba, with_cost), output)
     if output is not None:
         note(
@@ -112,6 +126,14 @@ def _answered(model: Any, X: Any, deadline: float | None, **budgets: float | Non
     affordable = model.answer(X[:1], **budgets).stage.any()
     answer = model.answer(X, deadline=deadline, **budgets)
     return answer, int((answer.stage == 0).sum()) if affordable else 0
+
+
+def _answered_when_sure(
+    model: Any, X: Any, confidence: float, deadline: float | None, budget: float | None
+) -> Answer:
+    from anytime.runtime import BatchSession
+
+    return BatchSession(model, X, budget=budget, confidence=confidence).advance(seconds=deadline)
 
 
 def _answers(model: Any, answer: Answer, proba: bool, with_cost: bool) -> pd.DataFrame:

@@ -145,7 +145,8 @@ _LONGEST_SHAPE = 8
 _CALIBRATION = {  # arrays of a plan's calibration: type and dimensions
     "power": ("<f8", 2),
     "floor": ("<f8", 1),
-    "stop_thresholds": ("<f8", 1),
+    "stop_thresholds": ("<f8", 2),
+    "stop_stages": ("<i8", 1),
     "reach": ("<i8", 1),
     "quantiles": ("<f8", 2),
     "levels": ("<f8", 1),

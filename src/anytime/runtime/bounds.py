@@ -49,8 +49,6 @@ class Bounds:
         if max_stages is not None and not is_amount(max_stages):
             raise ValueError(f"max_stages must be a number that is not negative, not {max_stages!r}")
         _check_confidence(model, confidence)
-        if confidence is not None and plan.calibration is not None:
-            confidence = plan.calibration.threshold(confidence)
         _check_stop(stop)
         due = model._due(now, deadline)
         stages, most, policy = model._reach(budget, mean_budget)
@@ -58,6 +56,8 @@ class Bounds:
         reason = "complete" if until == plan.n_stages else "budget"
         if max_stages is not None and max_stages < until:
             until, reason = max_stages, "stages"
+        if confidence is not None and plan.calibration is not None:
+            confidence = plan.calibration.threshold(confidence, until)
         margins = None
         if policy is not None and plan.stop_table is not None:
             margins = plan.stop_table.margins[policy]
