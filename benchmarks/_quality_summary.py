@@ -14,6 +14,7 @@ from _quality_sets import SHARES
 
 POINTS = 0.003  # by which one entry has to be better to be called clearly better
 LEAST = 0.002  # error that ratios are taken of at least: two of a thousand rows
+UNIT = "one-LightGBM"  # of training times
 BARS = {
     "Auto": {"level or ahead": 0.97, "clearly ahead": 0.30, "relative error": 0.93},
     "SpeedBoost": {"level or ahead": 0.93},
@@ -65,7 +66,7 @@ def summed(
         table = {}
         for name in names:
             splits = [s for s in range(n_splits) if (name, s, entry) in runs.records]
-            splits = [s for s in splits if any((name, s, peer) in runs.records for peer in peers)]
+            splits = [s for s in splits if all((name, s, peer) in runs.records for peer in peers)]
             if splits:
                 table[name] = _row(runs, name, splits, entry, peers)
         if table:
@@ -80,7 +81,7 @@ def _row(runs: Runs, name: str, splits: list[int], entry: str, peers: Sequence[s
     rival = np.empty_like(error)
     chosen: list[list[str]] = []
     for k, s in enumerate(splits):
-        there = {peer: runs.records[name, s, peer] for peer in peers if (name, s, peer) in runs.records}
+        there = {peer: runs.records[name, s, peer] for peer in peers}
         best = [min(there, key=lambda peer: there[peer]["validation"][b]) for b in range(len(SHARES))]
         rival[k] = [there[peer]["test"][b] for b, peer in enumerate(best)]
         chosen.append(best)
@@ -93,7 +94,8 @@ def _row(runs: Runs, name: str, splits: list[int], entry: str, peers: Sequence[s
         else np.inf
     )
     clear = (np.abs(mean) > POINTS) & (np.abs(mean) > 2 * spread)
-    times = [runs.records.get((name, s, "LightGBM")) for s in splits]
+    unit = [runs.records[name, s, UNIT]["seconds"] for s in splits if (name, s, UNIT) in runs.records]
+    seconds = float(np.mean([record["seconds"] for record in mine]))
     return {
         "splits": len(splits),
         "ours": error.mean(axis=0).round(4).tolist(),
@@ -104,27 +106,37 @@ def _row(runs: Runs, name: str, splits: list[int], entry: str, peers: Sequence[s
         ],
         "unspent": np.mean([record["unspent"] for record in mine], axis=0).round(3).tolist(),
         "useful": np.mean([record["useful"] for record in mine], axis=0).round(2).tolist(),
-        "seconds": round(float(np.mean([record["seconds"] for record in mine])), 2),
-        "LightGBM seconds": round(float(np.mean([t["seconds"] for t in times if t] or [np.nan])), 2),
+        "seconds": round(seconds, 2),
+        "times one LightGBM": round(seconds / max(float(np.mean(unit)), 0.005), 1) if unit else None,
     }
 
 
 def _verdict(table: dict[str, Any]) -> dict[str, Any]:
-    cells = [verdict for row in table.values() for verdict in row["verdict"]]
+    """Cells of sets with one split have no standard error, and count for means only."""
+    compared = [row for row in table.values() if row["splits"] > 1]
+    cells = [verdict for row in compared for verdict in row["verdict"]]
     error, rival = (np.array([row[key] for row in table.values()]) for key in ("ours", "rival"))
     left = np.array([row["unspent"] for row in table.values()])
     useful = np.array([row["useful"] for row in table.values()])
     ratio = np.maximum(error, LEAST) / np.maximum(rival, LEAST)
+    times = [row["times one LightGBM"] for row in table.values() if row["times one LightGBM"] is not None]
     return {
+        "sets": len(table),
+        "splits": sum(row["splits"] for row in table.values()),
+        "sets of several splits": len(compared),
         "cells": len(cells),
-        "fewest splits": min(row["splits"] for row in table.values()),
-        "level or ahead": round(1 - cells.count("behind") / len(cells), 4),
-        "clearly ahead": round(cells.count("ahead") / len(cells), 4),
+        "level or ahead": round(1 - cells.count("behind") / max(len(cells), 1), 4),
+        "clearly ahead": round(cells.count("ahead") / max(len(cells), 1), 4),
         "clearly behind": cells.count("behind"),
+        "less error": round(float((error < rival).mean()), 4),
+        "more error": round(float((error > rival).mean()), 4),
         "relative error": round(float(ratio.mean()), 4),
         "relative error by share": ratio.mean(axis=0).round(3).tolist(),
         "more than 5 % unspent": round(float((left > 0.05).mean()), 4),
         "a useful group would fit": round(float(useful.mean()), 4),
+        "times one LightGBM": {"median": round(float(np.median(times)), 1), "worst": max(times)}
+        if times
+        else None,
     }
 
 
@@ -145,26 +157,33 @@ def page(told: dict[str, Any]) -> str:
     for entry, found in told.items():
         verdict = found["verdict"]
         bars = ", ".join(f"{what} {bar:.0%}" for what, bar in BARS[entry].items())
+        times = verdict["times one LightGBM"]
         lines += [
             f"### {entry}",
             "",
-            f"{verdict['fewest splits']} splits or more; with one, nothing is clear. "
-            f"Level or ahead in {verdict['level or ahead']:.1%} of {verdict['cells']} cells, clearly ahead in "
-            f"{verdict['clearly ahead']:.1%}, clearly behind in {verdict['clearly behind']}; mean error relative to the best "
-            f"rival's {verdict['relative error']:.3f} (bars: {bars}). More than 5 % of the budget is unspent in "
-            f"{verdict['more than 5 % unspent']:.1%} of cells; a useful group would have fitted in "
-            f"{verdict['a useful group would fit']:.1%}.",
+            f"{verdict['splits']} splits of {verdict['sets']} sets. Of the {verdict['cells']} cells of the "
+            f"{verdict['sets of several splits']} sets with two splits or more, level or ahead in "
+            f"{verdict['level or ahead']:.1%}, clearly ahead in {verdict['clearly ahead']:.1%}, clearly behind in "
+            f"{verdict['clearly behind']}. Over all sets, less error than the best rival in {verdict['less error']:.1%} of "
+            f"cells, more in {verdict['more error']:.1%}; mean relative error {verdict['relative error']:.3f} (aims: {bars}). "
+            f"More than 5 % of the budget is unspent in {verdict['more than 5 % unspent']:.1%} of cells; a useful group would have fitted in "
+            f"{verdict['a useful group would fit']:.1%}."
+            + ("" if times is None else f" Training takes {times['median']:g} times one LightGBM "
+               f"(median of sets), {times['worst']:g} times at worst."),
             "",
             "Error in percent, in brackets the best rival's; + clearly ahead, - clearly behind.",
             "",
-            "| set | " + " | ".join(f"{share:.0%}" for share in SHARES) + " |",
-            "|---|" + "---|" * len(SHARES),
-        ]
+            "| set (splits) | " + " | ".join(f"{share:.0%}" for share in SHARES) + " | times one LightGBM |",
+            "|---|" + "---|" * (len(SHARES) + 1),
+        ]  # fmt: skip
         mark = {"ahead": " +", "behind": " -", "level": ""}
         for name, row in found["sets"].items():
             cells = zip(row["ours"], row["rival"], row["verdict"], strict=True)
             shown = " | ".join(f"{100 * a:.1f} ({100 * b:.1f}){mark[v]}" for a, b, v in cells)
-            lines.append(f"| {name} | {shown} |")
+            slower = row["times one LightGBM"]
+            lines.append(
+                f"| {name} ({row['splits']}) | {shown} | {'' if slower is None else f'{slower:.1f}'} |"
+            )
         relative = " | ".join(f"{ratio:.3f}" for ratio in verdict["relative error by share"])
-        lines += [f"| mean of relative errors | {relative} |", ""]
+        lines += [f"| mean of relative errors | {relative} | |", ""]
     return "\n".join(lines)

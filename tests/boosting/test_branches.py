@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 import anytime as at
-from anytime.boosting.branches import branch_sets, budgets, chosen, filled, longest_prefix, sets_within
+from anytime.boosting.branches import (
+    branch_sets,
+    budgets,
+    chosen,
+    filled,
+    longest_prefix,
+    most_gain_first,
+    sets_within,
+)
 from anytime.boosting.foretelling import Foretelling
 from anytime.boosting.renewal import Renewal, Renewed
 from anytime.boosting.sets import GroupSets
@@ -54,6 +62,15 @@ def test_the_branches_of_the_golden_example_beat_its_chain():
     chain = [frozenset([A]), frozenset([A, C]), frozenset([A, B, C])]
     found = branch_sets(sets, order, chain, additive(values), values, budgets(sets, order, 24))
     assert found == [frozenset([B]), frozenset([A, B]), frozenset([B, C])]
+
+
+def test_branches_that_gain_most_are_made_first_where_time_is_short():
+    """Of losses 15, 15 and 6 where the chain answers, {B} leaves 14, {A, B} 9 and {B, C} 5."""
+    sets, values, _ = golden()
+    chain = [frozenset([A]), frozenset([A, C]), frozenset([A, B, C])]
+    found = [frozenset([B]), frozenset([A, B]), frozenset([B, C])]
+    ranked = most_gain_first(found, chain, sets, lambda groups: additive(values)(groups).mean())
+    assert ranked == [frozenset([A, B]), frozenset([B, C]), frozenset([B])]
 
 
 @pytest.mark.parametrize("seed", range(20))

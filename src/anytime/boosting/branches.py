@@ -190,3 +190,16 @@ def branch_sets(
         if chosen([losses(groups) for groups in found], losses(answering), unspent):
             taken.append(found[0])
     return taken
+
+
+def most_gain_first(
+    branches: Sequence[Groups], chain: Sequence[Groups], sets: GroupSets, loss: Callable[[Groups], float]
+) -> list[Groups]:
+    """Branches by the share of the loss of the chain's answer, for as much money, that they take off."""
+
+    def share_left(groups: Groups) -> float:
+        affordable = [other for other in chain if sets.price(other) <= sets.price(groups)]
+        answering = loss(max(affordable, key=sets.price, default=frozenset[int]()))
+        return loss(groups) / max(answering, 1e-300) if answering > 0 else loss(groups) - answering
+
+    return sorted(branches, key=share_left)

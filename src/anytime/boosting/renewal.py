@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.boosting.boosted import Training
-from anytime.boosting.branches import branch_sets, budgets
+from anytime.boosting.branches import branch_sets, budgets, most_gain_first
 from anytime.boosting.foretelling import Foretelling
 from anytime.boosting.probes import Probes, by_group
 from anytime.boosting.purchasing import Purchasing
@@ -245,9 +245,12 @@ class Renewal:
 
         planned = self._budgets(order, max_stages)
         losses, priced = self.probes.parts, self._foretells_trees and len(self.foretelling) > 0
-        return branch_sets(
+        found = branch_sets(
             self.sets, order, chain, losses, self._promise, planned, *([evaluation] if priced else [])
         )
+        # what time will not suffice for shall be what is missed least
+        limited = np.isfinite(self.training.clock.seconds)
+        return most_gain_first(found, chain, self.sets, self.probes) if limited else found
 
     def _budgets(self, order: Sequence[int], max_stages: int) -> list[int]:
         """Ticks to plan for: those that were asked for, or some, fewer where rows are too few to tell many sets apart."""
