@@ -166,8 +166,8 @@ def page(told: dict[str, Any]) -> str:
             f"{verdict['level or ahead']:.1%}, clearly ahead in {verdict['clearly ahead']:.1%}, clearly behind in "
             f"{verdict['clearly behind']}. Over all sets, less error than the best rival in {verdict['less error']:.1%} of "
             f"cells, more in {verdict['more error']:.1%}; mean relative error {verdict['relative error']:.3f} (aims: {bars}). "
-            f"More than 5 % of the budget is unspent in {verdict['more than 5 % unspent']:.1%} of cells; a useful group would have fitted in "
-            f"{verdict['a useful group would fit']:.1%}."
+            f"More than 5 % of the budget is unspent in {verdict['more than 5 % unspent']:.1%} of cells; a useful group would "
+            f"have fitted in {verdict['a useful group would fit']:.1%}."
             + ("" if times is None else f" Training takes {times['median']:g} times one LightGBM "
                f"(median of sets), {times['worst']:g} times at worst."),
             "",

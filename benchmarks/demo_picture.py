@@ -1,9 +1,9 @@
 """README's picture: the demo's images, our models beside what a careful user would do with LightGBM.
 
-The careful user trains one LightGBM per budget, for two dozen budgets, on the groups that fit it (by split gain or held-out gain
-per price), or LightGBM with a penalty on the first use of each feature, at eight trade-offs; both with and without column sampling
-and bagging, chosen on validation rows and refitted on all. Boosting as usual is blind to prices. Prices are measured, or read from
-a file, such as the ``costs.yaml`` that ``anytime demo`` leaves.
+The careful user trains one LightGBM per budget, for two dozen budgets, on the groups that fit it (by split gain or held-out
+gain per price), or LightGBM with a penalty on the first use of each feature, at eight trade-offs; both with and without column
+sampling and bagging, chosen on validation rows and refitted on all. Boosting as usual is blind to prices. Prices are measured, or
+read from a file, such as the ``costs.yaml`` that ``anytime demo`` leaves.
 
     python benchmarks/demo_picture.py [--costs FILE] [--picture docs/images/demo-curve.png]
 """
