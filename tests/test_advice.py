@@ -257,3 +257,35 @@ def test_groups_that_a_stage_needs_together_divide_its_gain():
     model, row = model_of(plan), np.ones(3)
     assert [(offer.group, offer.gain) for offer in model.next(row).offers] == [("x0", 3.0), ("x1", 3.0)]
     assert [(offer.group, offer.gain) for offer in model.next(row, ["x0"]).offers] == [("x1", 6.0)]
+
+
+# ---------------------------------------------------------------------- a path
+
+
+@pytest.mark.parametrize(
+    "learner", [at.SpeedBoostClassifier, at.AcquisitionClassifier, at.GroupPursuitRegressor]
+)
+def test_a_path_follows_the_advice_within_the_budget_to_the_answer_of_the_model(learner):
+    X, y, costs = at.datasets.load("wine")
+    model = learner(costs=costs, random_state=0).fit(X, y)
+    path = model.path(X[0], budget=25)
+    assert path.costs == sorted(path.costs)
+    assert path.costs[-1] <= 25
+    assert len(set(path.groups)) == len(path.groups) > 0
+    assert not path.steps[-1].offers
+    for k, step in enumerate(path.steps[:-1]):
+        bought = [group for earlier in path.steps[:k] for group in earlier.offers[0].buys]
+        assert step.group == model.next(X[0], bought, budget=25).group
+    assert path.steps[-1].prediction == pytest.approx(model.predict_one(X[0], budget=25))
+    assert len(path.table()) == len(str(path).splitlines()) == len(path.steps)
+
+
+def test_a_path_is_drawn_with_what_was_bought():
+    pytest.importorskip("matplotlib").use("agg")
+    X, y, costs = at.datasets.load("wine")
+    path = at.AcquisitionClassifier(costs=costs, random_state=0).fit(X, y).path(X[0], budget=25)
+    axes = path.plot()
+    said = " ".join(text.get_text() for text in axes.texts)
+    assert all(step.group in said for step in path.steps[:-1])
+    assert axes.get_xlabel() == "paid (USD)"
+    assert path.plot(axes) is axes

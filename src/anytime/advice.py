@@ -19,6 +19,7 @@ from anytime.rules import Rule
 __all__ = [
     "NextPurchase",
     "Offer",
+    "PurchasePath",
     "chain_offers",
     "follow",
     "offer_of",
@@ -136,6 +137,78 @@ class NextPurchase:
     def _amount(self, price: float) -> str:
         unit = "column" if price == 1 and self.unit == "columns" else self.unit
         return f"{price:g} {unit}" if unit else f"{price:g}"
+
+
+@dataclass(frozen=True)
+class PurchasePath:
+    """What a model buys for one row, one purchase after the other, and how its answer moves.
+
+    Attributes
+    ----------
+    steps : tuple of NextPurchase
+        The advice before each purchase, and after the last.
+    """
+
+    steps: tuple[NextPurchase, ...]
+
+    @property
+    def groups(self) -> list[str]:
+        """What is bought, in this order."""
+        return [group for step in self.steps[:-1] for group in step.offers[0].buys]
+
+    @property
+    def costs(self) -> list[float]:
+        """What was paid by each of the steps."""
+        paid = [0.0]
+        for step in self.steps[:-1]:
+            paid.append(paid[-1] + step.price)
+        return paid
+
+    def table(self) -> list[dict[str, Any]]:
+        """One dict per answer: what was bought for it, what all cost by then, and the answer."""
+        bought = [None, *(step.group for step in self.steps[:-1])]
+        return [
+            {"bought": group, "cost": cost, "prediction": step.prediction, "probability": step.probability}
+            for group, cost, step in zip(bought, self.costs, self.steps, strict=True)
+        ]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the probability of the answer, or the number, against what was paid, with what was bought at each step.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None: those of a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        if ax is None:
+            from matplotlib.pyplot import subplots
+
+            _, ax = subplots()
+        lines = self.table()
+        classes = lines[0]["probability"] is not None
+        heights = [line["probability"] if classes else float(line["prediction"]) for line in lines]
+        ax.step(self.costs, heights, where="post", color="#0072B2")
+        ax.plot(self.costs, heights, "o", color="#0072B2")
+        for line, height in zip(lines, heights, strict=True):
+            said = [f"{line['bought']}"] if line["bought"] is not None else []
+            said += [_in_words(line["prediction"])] if classes else []
+            ax.annotate("\n".join(said), (line["cost"], height), textcoords="offset points", xytext=(4, 6))
+        unit = self.steps[0].unit
+        ax.set_xlabel("paid" if unit is None else f"paid ({unit})")
+        ax.set_ylabel("probability of the answer" if classes else "prediction")
+        return ax
+
+    def __str__(self) -> str:
+        lines = []
+        for line, step in zip(self.table(), self.steps, strict=True):
+            sure = "" if line["probability"] is None else f" with probability {line['probability']:.2f}"
+            bought = "nothing" if line["bought"] is None else repr(line["bought"])
+            lines.append(f"{bought}, {step._amount(line['cost'])}: {_in_words(line['prediction'])}{sure}")
+        return "\n".join(lines)
 
 
 def _in_json(prediction: Any) -> Any:

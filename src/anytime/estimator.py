@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from anytime.advice import (
     NextPurchase,
     Offer,
+    PurchasePath,
     chain_offers,
     owned_groups,
     usable_groups,
@@ -414,6 +415,25 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         )
         most = None if cap == UNLIMITED else self.costs_.amount(cap)
         return NextPurchase(self._decide(scores)[0], probability, tuple(offers), self.costs_.unit, most)
+
+    def path(self, x: Any, *, budget: float | None = None) -> PurchasePath:
+        """What would be bought for one row, from nothing on, and how the answer moves: ``next`` again and again.
+
+        Parameters
+        ----------
+        x, budget
+            As in ``next``; the row has to have all values.
+
+        Returns
+        -------
+        PurchasePath
+            Read it as words (``print``), as a ``table()``, or ``plot()`` it.
+        """
+        steps, bought = [self.next(x, (), budget=budget)], list[str]()
+        while steps[-1].offers:
+            bought += steps[-1].offers[0].buys
+            steps.append(self.next(x, bought, budget=budget))
+        return PurchasePath(tuple(steps))
 
     def _plan_within(self, budget: float | None, owned: NDArray[np.bool_]) -> tuple[Plan, int]:
         """What a row that owns some groups can reach within a budget, or the model's own, and the most ticks that it may pay."""

@@ -49,7 +49,9 @@ def test_rows_stop_when_they_are_sure_enough(folder: Path, patients: pd.DataFram
 
 def test_confidence_goes_with_no_mean_budget(folder: Path) -> None:
     given = ["--confidence", 0.8, "--mean-budget", 1]
-    assert "--mean-budget" in fails("predict", folder / "sick.anytime", folder / "patients.csv", *given, code=2)
+    assert "--mean-budget" in fails(
+        "predict", folder / "sick.anytime", folder / "patients.csv", *given, code=2
+    )
 
 
 def test_no_time_gives_the_constant_answer(folder: Path) -> None:
