@@ -6,6 +6,7 @@
         model.fit(X, y)                          # arrays and tables in memory
         model.fit("rows/", "label")              # a folder of Parquet files, or a list of them
         model.fit(ray_dataset, "label")          # a ray.data.Dataset
+        at.distributed.predict(model, "rows/", "answers/", budget=40)
 
 Rows are shared out among workers, which grow every tree together (`anytime.trees.growing`, ``peers``). What decides is summed in
 whole numbers, so that the file of a model says nothing about how many workers made it, nor whether any of them died meanwhile.
@@ -13,5 +14,6 @@ whole numbers, so that the file of a model says nothing about how many workers m
 
 from anytime.distributed.cluster import Cluster, cluster
 from anytime.distributed.crew import WorkersLostError
+from anytime.distributed.prediction import WrittenPredictions, predict
 
-__all__ = ["Cluster", "WorkersLostError", "cluster"]
+__all__ = ["Cluster", "WorkersLostError", "WrittenPredictions", "cluster", "predict"]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-__all__ = ["ArrayStretch", "SourcePiece", "Stretch", "Table", "TableStretch", "read_table"]
+__all__ = ["ArrayStretch", "SourcePiece", "Stretch", "Table", "TableStretch", "arrow_of", "read_table"]
 
 _ROWS_AT_A_TIME = 65_536
 _CPUS = 0.1  # of a task that looks at a block
@@ -68,7 +68,7 @@ class TableStretch(Stretch):
 
     def chunks(self) -> Iterator[Array]:
         for piece, first, last in self.pieces:
-            table = _arrow(piece, self.columns)
+            table = arrow_of(piece, self.columns)
             for start in range(first, last, _ROWS_AT_A_TIME):
                 some = table.slice(start, min(_ROWS_AT_A_TIME, last - start))
                 yield np.column_stack([_numbers(some.column(name), name) for name in self.columns])
@@ -178,7 +178,7 @@ def _of_dataset(dataset: Any) -> Table:
     )
 
 
-def _arrow(piece: SourcePiece, columns: Sequence[str]) -> Any:
+def arrow_of(piece: SourcePiece, columns: Sequence[str]) -> Any:
     """The columns of a piece, as an Arrow table."""
     if isinstance(piece.source, tuple):
         from pyarrow import parquet
@@ -196,7 +196,7 @@ def _count(table: Any) -> int:
 
 
 def _column(piece: SourcePiece, name: str) -> NDArray[Any]:
-    return np.asarray(_arrow(piece, (name,)).column(name).to_numpy())
+    return np.asarray(arrow_of(piece, (name,)).column(name).to_numpy())
 
 
 def _numbers(column: Any, name: str) -> Array:

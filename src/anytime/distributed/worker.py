@@ -36,6 +36,7 @@ from anytime.trees.rows import drawn_lots
 __all__ = ["BoostingPart", "ProcessUse", "RoundReport", "Worker"]
 
 Stage = list[TreeArrays]
+_COLUMNS_AT_A_TIME = 4  # whose sampled values of all workers are in memory
 
 
 @dataclass(frozen=True)
@@ -132,21 +133,23 @@ class Worker:
     ) -> list[tuple[bool, int, float, NDArray[Any]]]:
         """The cuts of its share of the columns, found from the sampled rows of all workers; ``sample``: those among its own."""
         assert self._peers is not None
-        drawn, first = [np.empty((0, categorical.size))], 0
+        mine, first = np.empty((sample.size, categorical.size)), 0
         for chunk in self._part.chunks():
             begin, end = np.searchsorted(sample, [first, first + len(chunk)])
-            drawn.append(chunk[sample[begin:end] - first])
+            mine[begin:end] = chunk[sample[begin:end] - first]
             first += len(chunk)
-        mine = np.concatenate(drawn)
         shares = np.array_split(np.arange(categorical.size), self._peers.size)
-        sent = [np.ascontiguousarray(mine[:, columns]).tobytes() for columns in shares]
-        columns = shares[self.rank]
-        received = [np.frombuffer(message) for message in self._peers.exchange(sent)]
-        if not columns.size:
-            return []
-        whole = np.concatenate([numbers.reshape(-1, columns.size) for numbers in received])
-        flags = np.ascontiguousarray(categorical[columns])
-        return _native.Bins.fit(whole, flags, max_bins, False, len(whole), self.threads).columns()
+        found = []
+        for start in range(0, len(shares[0]), _COLUMNS_AT_A_TIME):  # no share is larger than the first
+            some = [share[start : start + _COLUMNS_AT_A_TIME] for share in shares]
+            sent = [np.ascontiguousarray(mine[:, columns]).tobytes() for columns in some]
+            columns = some[self.rank]
+            received = [np.frombuffer(message) for message in self._peers.exchange(sent)]
+            if columns.size:
+                whole = np.concatenate([numbers.reshape(-1, columns.size) for numbers in received])
+                flags = np.ascontiguousarray(categorical[columns])
+                found += _native.Bins.fit(whole, flags, max_bins, False, len(whole), self.threads).columns()
+        return found
 
     def bin(self, columns: list[tuple[bool, int, float, NDArray[Any]]]) -> None:
         """Put its rows into bins."""

@@ -1,0 +1,355 @@
+"""What a cluster costs and what it keeps: bit identity, processor time, bytes, memory, kills, and a model of the time.
+
+    python benchmarks/distributed.py                          # everything but rows on disk
+    python benchmarks/distributed.py --only overhead          # one part: identity, overhead, kills, model, prediction, lightgbm
+    python benchmarks/distributed.py --only disk --rows 20_000_000
+
+Workers are processes of this machine, so that figures on the clock say what two cores can do and not what a network can.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import multiprocessing
+import os
+import resource
+import signal
+import socket
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+import anytime as at
+
+COLUMNS, BINS, LEAVES = 50, 257, 31
+
+
+def made_up(n, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, COLUMNS))
+    y = (X[:, 0] * X[:, 1] + X[:, 2] + 0.5 * np.sin(3 * X[:, 3]) + random.normal(size=n) > 0).astype(int)
+    return X, y
+
+
+def digest(model):
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "m.anytime")
+        return hashlib.sha256((Path(folder) / "m.anytime").read_bytes()).hexdigest()
+
+
+def own_seconds():
+    use = resource.getrusage(resource.RUSAGE_SELF)
+    return use.ru_utime + use.ru_stime
+
+
+def uses(cluster):
+    import ray
+
+    return ray.get([worker.process.remote() for worker in cluster.crew.workers])
+
+
+def boosted(n_trees):
+    return at.GradientBoostingClassifier(n_estimators=n_trees)
+
+
+def identity(args):
+    X, y = made_up(20_000)
+    found = {"local": digest(boosted(20).fit(X, y))}
+    for n_workers in (1, 2, 3, 4):
+        with at.distributed.cluster(workers=n_workers, shares=list(range(1, n_workers + 1))):
+            found[f"{n_workers} workers"] = digest(boosted(20).fit(X, y))
+    same = len(set(found.values())) == 1
+    print(f"identity: {len(found)} files of 20,000 x {COLUMNS} rows, all the same: {same}")
+    return {"files": found, "same": same}
+
+
+def overhead(args):
+    """Processor seconds of all processes against the local fit; bytes against the formula; memory of each worker."""
+    n, n_trees = args.rows or 1_000_000, args.trees
+    X, y = made_up(n)
+    began = own_seconds()
+    alone = boosted(n_trees).fit(X, y)
+    local = own_seconds() - began
+    with at.distributed.cluster(workers=2) as cluster:
+        before = uses(cluster)
+        began = own_seconds()
+        together = boosted(n_trees).fit(X, y)
+        driver = own_seconds() - began
+        after = uses(cluster)
+        reports = cluster.reports
+    workers = [b.processor_seconds - a.processor_seconds for a, b in zip(before, after, strict=True)]
+    sent = float(np.mean([sum(report.bytes_sent for report in of_round) for of_round in reports]))
+    formula = (LEAVES - 1) * COLUMNS * BINS * 16 * (2 - 1)
+    most = max(use.most_bytes for use in after)
+    allowed = X.nbytes / 2 + 300e6
+    ratio = (driver + sum(workers)) / local
+    print(
+        f"overhead: {n:,} x {COLUMNS}, {n_trees} trees: local {local:.1f} s of processor time, driver {driver:.1f} s and workers "
+        f"{', '.join(f'{w:.1f} s' for w in workers)}: {ratio:.2f} x (bar 1.40); same file: {digest(alone) == digest(together)}"
+    )
+    print(f"bytes per tree: {sent / 1e6:.2f} MB sent, formula {formula / 1e6:.2f} MB: {sent / formula:.3f} x (bar 1.2)")
+    print(
+        f"memory: at most {most / 1e6:.0f} MB per worker; half of the data + 300 MB is {allowed / 1e6:.0f} MB"
+    )
+    return {
+        "rows": n, "trees": n_trees, "local_seconds": local, "driver_seconds": driver, "worker_seconds": workers, "ratio": ratio,
+        "bytes_per_tree": sent, "formula_bytes": formula, "peak_bytes": most, "allowed_bytes": allowed,
+    }  # fmt: skip
+
+
+def kills(args):
+    """Fits in each of which a random worker is killed at a random moment."""
+    X, y = made_up(20_000)
+    expected, same, lost = digest(boosted(20).fit(X, y)), 0, 0
+    random = np.random.default_rng(1)
+    with at.distributed.cluster(workers=3) as cluster:
+        took = time.perf_counter()
+        boosted(20).fit(X, y)
+        took = time.perf_counter() - took
+        for _ in range(args.runs):
+            victim, after = uses(cluster)[random.integers(3)].pid, random.uniform(0, took)
+            killer = threading.Timer(after, os.kill, (victim, signal.SIGKILL))
+            killer.start()
+            same += digest(boosted(20).fit(X, y)) == expected
+            killer.join()
+        lost = cluster.crew.n_losses
+    print(
+        f"kills: {args.runs} fits with a killed worker each ({lost} losses noticed): {same} identical files"
+    )
+    return {"runs": args.runs, "same": same, "losses": lost}
+
+
+def cost_model(args):
+    """Seconds per tree = compute x rows / cores in use + bytes / bandwidth + a + b x workers; a and b from small fits."""
+    n, n_trees, cores = args.rows or 400_000, 12, os.cpu_count() or 1
+    X, y = made_up(n)
+    small, large = {}, {}
+    for n_workers in (1, 2, 3, 4):
+        with at.distributed.cluster(workers=n_workers):
+            for rows, into in ((4000, small), (n, large)):
+                boosted(2).fit(X[:rows], y[:rows])
+                began = time.perf_counter()
+                boosted(2).fit(X[:rows], y[:rows])
+                short = time.perf_counter() - began
+                began = time.perf_counter()
+                boosted(2 + n_trees).fit(X[:rows], y[:rows])
+                into[n_workers] = (time.perf_counter() - began - short) / n_trees
+    fixed, per_worker = np.polynomial.Polynomial.fit(list(small), list(small.values()), 1).convert().coef
+    compute = (large[1] - small[1]) / n
+    rows = {}
+    for n_workers, measured in large.items():
+        told = compute * n / min(n_workers, cores) + fixed + per_worker * n_workers
+        rows[n_workers] = {"measured": measured, "model": told, "off": told / measured - 1}
+    print(
+        f"model: {compute * 1e6:.4f} s per tree and million rows; {fixed * 1e3:.1f} ms + {per_worker * 1e3:.2f} ms per worker and tree"
+    )
+    for n_workers, row in rows.items():
+        print(
+            f"  {n_workers} workers, {n:,} rows: measured {row['measured'] * 1e3:.0f} ms, model {row['model'] * 1e3:.0f} ms ({row['off']:+.0%})"
+        )
+    bandwidth = 1.25e9  # bytes per second: a 10 Gbit network
+    histograms = (LEAVES - 1) * COLUMNS * BINS * 16
+    ahead = {}
+    for total in (10_000_000, 1_000_000_000):
+        for n_workers in (1, 10, 100, 1000):
+            seconds = (
+                compute * total / n_workers
+                + histograms * (n_workers - 1) / n_workers / bandwidth
+                + max(fixed, 0.0)
+                + per_worker * n_workers
+            )
+            ahead[f"{total} rows, {n_workers} workers"] = seconds
+            print(
+                f"  foretold for {total:,} rows on {n_workers} machines of one core: {seconds:.2f} s per tree"
+            )
+        best = np.sqrt(compute * total / per_worker)
+        ahead[f"{total} rows, most workers that pay"] = best
+        print(f"  {total:,} rows: more than {best:.0f} workers make a tree slower again")
+    return {
+        "rows": n,
+        "compute": compute,
+        "fixed": fixed,
+        "per_worker": per_worker,
+        "workers": rows,
+        "foretold": ahead,
+    }
+
+
+def prediction(args):
+    """Rows per second and core of batch prediction, against the local path from the same files to the same files."""
+    import pandas as pd
+
+    n = args.rows or 1_000_000
+    X, y = made_up(n)
+    names = [f"x{j}" for j in range(COLUMNS)]
+    frame = pd.DataFrame(X, columns=names)
+    model = at.GradientBoostingClassifier(n_estimators=100).fit(frame[:50_000], y[:50_000])
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "rows", Path(folder) / "answers"
+        source.mkdir()
+        for number in range(10):
+            frame[number * n // 10 : (number + 1) * n // 10].to_parquet(source / f"{number}.parquet")
+        began = own_seconds()
+        for path in sorted(source.iterdir()):
+            answer = model.answer(pd.read_parquet(path))
+            pd.DataFrame(
+                {"prediction": answer.prediction, "cost": answer.cost, "stage": answer.stage}
+            ).to_parquet(Path(folder) / "local.parquet")
+        local = own_seconds() - began
+        with at.distributed.cluster(workers=2):
+            at.distributed.predict(model, frame[:1000], Path(folder) / "warm")
+            began, spent = time.perf_counter(), _session_seconds()
+            at.distributed.predict(model, source, target)
+            wall, spent = time.perf_counter() - began, _session_seconds() - spent
+    print(
+        f"prediction: {n:,} rows, 100 trees: local {n / local / 1e3:.0f} k rows per processor second; cluster {n / spent / 1e3:.0f} k "
+        f"({local / spent:.2f} of it, bar 0.8), {n / wall / 1e3:.0f} k rows/s on the clock with 2 cores"
+    )
+    return {"rows": n, "local_seconds": local, "cluster_seconds": spent, "wall": wall, "share": local / spent}
+
+
+def _session_seconds():
+    """Processor seconds of this process and all below it, those that have ended included."""
+    ticks, total = os.sysconf("SC_CLK_TCK"), 0.0
+    parent, used = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                parent[int(entry.name)], used[int(entry.name)] = (
+                    int(fields[1]),
+                    sum(map(int, fields[11:15])) / ticks,
+                )
+    found = {os.getpid()}
+    for _ in range(8):
+        found |= {pid for pid, above in parent.items() if above in found}
+    total += sum(used.get(pid, 0.0) for pid in found)
+    return total
+
+
+def disk(args):
+    """Rows that never are in memory at once: Parquet files made on the spot, group pursuit and 50 trees, at two sizes."""
+    import pandas as pd
+
+    sizes = [(args.rows or 20_000_000) // 4, args.rows or 20_000_000]
+    out = {}
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+        for n in sizes:
+            source = Path(folder) / str(n)
+            source.mkdir()
+            for number in range(max(1, n // 250_000)):
+                X, y = made_up(min(250_000, n), seed=number)
+                pd.DataFrame(X.astype(np.float32), columns=[f"x{j}" for j in range(COLUMNS)]).assign(
+                    label=y
+                ).to_parquet(source / f"{number:04d}.parquet")
+            size = sum(path.stat().st_size for path in source.iterdir())
+            with at.distributed.cluster(workers=2) as cluster:
+                at.GroupPursuitRegressor(random_state=0).fit(source, "label")
+                at.GradientBoostingClassifier(n_estimators=args.trees).fit(source, "label")
+                per_tree = float(
+                    np.mean([max(r.processor_seconds for r in of_round) for of_round in cluster.reports])
+                )
+                memory = [use.most_bytes for use in uses(cluster)]
+            out[n] = {"files_bytes": size, "processor_seconds_per_tree": per_tree, "worker_bytes": memory}
+            print(
+                f"disk: {n:,} rows ({size / 1e9:.1f} GB of Parquet): {per_tree:.2f} processor seconds per tree and worker; workers at most "
+                f"{', '.join(f'{m / 1e9:.2f} GB' for m in memory)}",
+                flush=True,
+            )
+    few, many = (out[n]["processor_seconds_per_tree"] / n for n in sizes)
+    print(
+        f"disk: seconds per tree and row grow by {many / few - 1:+.0%} from {sizes[0]:,} to {sizes[1]:,} rows (bar 20 %)"
+    )
+    return out
+
+
+def lightgbm(args):
+    """Seconds per tree of LightGBM's socket mode with the same two workers, beside ours, in one run."""
+    n, n_trees = args.rows or 400_000, args.trees
+    X, y = made_up(n)
+    ports = [_free_port() for _ in range(2)]
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    halves = [(X[: n // 2], y[: n // 2]), (X[n // 2 :], y[n // 2 :])]
+    jobs = [
+        context.Process(target=_lightgbm_worker, args=(rank, ports, *halves[rank], n_trees, results))
+        for rank in range(2)
+    ]
+    for job in jobs:
+        job.start()
+    theirs = max(results.get(timeout=600) for _ in jobs)
+    for job in jobs:
+        job.join()
+    with at.distributed.cluster(workers=2):
+        boosted(2).fit(X, y)
+        began = time.perf_counter()
+        boosted(2).fit(X, y)
+        short = time.perf_counter() - began
+        began = time.perf_counter()
+        boosted(2 + n_trees).fit(X, y)
+        ours = (time.perf_counter() - began - short) / n_trees
+    print(
+        f"lightgbm: {n:,} rows, 2 workers: LightGBM's socket mode {theirs * 1e3:.0f} ms per tree, ours {ours * 1e3:.0f} ms"
+    )
+    return {"rows": n, "lightgbm_seconds_per_tree": theirs, "our_seconds_per_tree": ours}
+
+
+def _free_port():
+    with socket.socket() as some:
+        some.bind(("127.0.0.1", 0))
+        return some.getsockname()[1]
+
+
+def _lightgbm_worker(rank, ports, X, y, n_trees, results):
+    import lightgbm as lgb
+
+    parameters = {
+        "objective": "binary", "tree_learner": "data", "num_machines": 2, "local_listen_port": ports[rank], "num_threads": 1,
+        "machines": ",".join(f"127.0.0.1:{port}" for port in ports), "pre_partition": True, "num_leaves": LEAVES, "max_bin": 255,
+        "min_data_in_leaf": 20, "learning_rate": 0.1, "verbose": -1,
+    }  # fmt: skip
+    data = lgb.Dataset(X, y, params=parameters, free_raw_data=False)
+    times = []
+
+    def clocked(environment):
+        times.append(time.perf_counter())
+
+    lgb.train(parameters, data, num_boost_round=2 + n_trees, callbacks=[clocked])
+    results.put((times[-1] - times[1]) / n_trees)
+
+
+PARTS = {
+    "identity": identity, "overhead": overhead, "kills": kills, "model": cost_model, "prediction": prediction,
+    "lightgbm": lightgbm, "disk": disk,
+}  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", choices=PARTS, default=None)
+    parser.add_argument("--rows", type=int, default=None)
+    parser.add_argument("--trees", type=int, default=50)
+    parser.add_argument("--runs", type=int, default=20, help="fits with kills")
+    parser.add_argument("--folder", default=None, help="where files of the part 'disk' are made")
+    parser.add_argument(
+        "--json", type=Path, default=None, help="a file for the figures, beside those that it has"
+    )
+    args = parser.parse_args()
+    for name, part in PARTS.items():
+        if name == args.only or (args.only is None and name != "disk"):
+            figures = part(args)
+            if args.json is not None:
+                kept = json.loads(args.json.read_text()) if args.json.exists() else {}
+                args.json.write_text(json.dumps({**kept, name: figures}, indent=1, default=float))
+
+
+if __name__ == "__main__":
+    main()

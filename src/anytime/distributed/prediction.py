@@ -1,0 +1,274 @@
+"""Predictions for more rows than one machine reads: a task per block of rows, an output file per task.
+
+The name of a file follows from the number of its block, and it is written beside and put in its place when it is whole. A task
+whose worker dies is done again and gives the same file, so that every row is there exactly once, however often workers die.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anytime._native import Forest
+from anytime.distributed.sources import Table, arrow_of, read_table
+from anytime.estimator import AnytimeModel
+from anytime.files import load
+from anytime.trees.block import TreeBlock
+
+__all__ = ["WrittenPredictions", "predict"]
+
+_ROWS_AT_A_TIME = 65_536
+_RETRIES = 100  # of a task whose worker has died
+_AHEAD = 2  # tasks per processor that are under way or waiting: more would fill the object store
+
+
+@dataclass(frozen=True)
+class WrittenPredictions:
+    """What `predict` has written.
+
+    Attributes
+    ----------
+    folder : Path
+    files : list of Path
+        In the order of the rows.
+    n_rows : int
+    mean_cost : float
+        What the average row has paid.
+    """
+
+    folder: Path
+    files: list[Path]
+    n_rows: int
+    mean_cost: float
+
+
+def predict(
+    model: AnytimeModel,
+    data: Any,
+    output: str | Path,
+    *,
+    budget: float | None = None,
+    deadline_per_row: float | None = None,
+    probabilities: bool = False,
+    keep: Sequence[str] = (),
+) -> WrittenPredictions:
+    """Predict many rows on the cluster and write answers and costs to Parquet files.
+
+    Parameters
+    ----------
+    model : AnytimeModel
+        One that can be saved. Its trees are in memory once per machine.
+    data : path, list of paths, `ray.data.Dataset` or (n, d)
+        Parquet files or a data set with the columns that the model knows by name (or with no others, where it knows none); or
+        rows in memory.
+    output : path
+        A folder that all machines see, empty or not there yet.
+    budget : float, default=None
+        The most that any row may pay. None: what the model's constructor says.
+    deadline_per_row : float, default=None
+        Seconds; a block of rows is answered within that times its rows. None: no limit.
+    probabilities : bool, default=False
+        Whether to write the probabilities of a classifier too.
+    keep : sequence of str, default=()
+        Columns of the data to write beside the answers, such as a key.
+
+    Returns
+    -------
+    WrittenPredictions
+        The files have the columns of ``keep``, ``prediction``, ``probability_<class>`` where asked for, ``cost`` and ``stage``.
+
+    Raises
+    ------
+    RuntimeError
+        Outside of a cluster.
+    ValueError
+        Where the folder has files, or the data lack a column.
+    """
+    import ray
+
+    if not ray.is_initialized():
+        raise RuntimeError("there is no cluster: call this within `with anytime.distributed.cluster(...)`")
+    folder = Path(output).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise ValueError(f"{folder} is not empty; predictions are written to a folder of their own")
+    blocks = list(_blocks(model, data, keep))
+    names = [folder / f"part-{number:06d}.parquet" for number in range(len(blocks))]
+    job = _Job(_shared(model), budget, deadline_per_row, probabilities, tuple(keep))
+    task = ray.remote(num_cpus=1, max_retries=_RETRIES, scheduling_strategy="SPREAD")(_predict_block)
+    most = _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
+    running: dict[Any, int] = {}
+    rows_and_costs: list[tuple[int, float]] = [(0, 0.0)] * len(blocks)
+    waiting = iter(range(len(blocks)))
+    try:
+        while True:
+            while len(running) < most and (number := next(waiting, None)) is not None:
+                running[task.remote(job, blocks[number], str(names[number]))] = number
+            if not running:
+                break
+            ready, _ = ray.wait(list(running), num_returns=1)
+            rows_and_costs[running.pop(ready[0])] = ray.get(ready[0])
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None
+    finally:
+        for future in running:
+            ray.cancel(future, force=True)
+    for left in folder.glob(".part-*"):  # by workers that died while writing
+        left.unlink(missing_ok=True)
+    n_rows = sum(n for n, _ in rows_and_costs)
+    whole = {"files": [path.name for path in names], "rows": [n for n, _ in rows_and_costs]}
+    _put_in_place(folder / "_written.json", json.dumps(whole).encode())
+    total = sum(cost for _, cost in rows_and_costs)
+    return WrittenPredictions(folder, names, n_rows, total / n_rows if n_rows else 0.0)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What all tasks of a call share."""
+
+    model: tuple[Any, list[Any]]
+    budget: float | None
+    deadline_per_row: float | None
+    probabilities: bool
+    keep: tuple[str, ...]
+
+
+def _blocks(model: AnytimeModel, data: Any, keep: Sequence[str]) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    """Where the rows of each task are, and which columns the model reads."""
+    import ray
+
+    table = read_table(data)
+    if table is not None:
+        columns = _columns(model, table, keep)
+        for piece in table.pieces:
+            yield piece, columns
+        return
+    if keep:
+        raise ValueError("keep names columns of files and data sets; rows in memory have none to keep")
+    for first in range(0, len(data), _ROWS_AT_A_TIME):
+        rows = slice(first, first + _ROWS_AT_A_TIME)
+        yield ray.put(data.iloc[rows] if hasattr(data, "iloc") else np.asarray(data)[rows]), ()
+
+
+def _columns(model: AnytimeModel, table: Table, keep: Sequence[str]) -> tuple[str, ...]:
+    known = getattr(model, "feature_names_in_", None)
+    rest = table.without(list(keep))
+    if known is None:
+        return rest.names
+    for name in known:
+        if name not in table.names:
+            raise ValueError(f"the model reads column {name!r}, which the data do not have")
+    return tuple(known)
+
+
+# ---------------------------------------------------------------------- the model, once per machine
+
+
+def _shared(model: AnytimeModel) -> tuple[Any, list[Any]]:
+    """References to the model's file and to its forests as they lie in memory."""
+    import ray
+
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "model.anytime")
+        file = np.fromfile(Path(folder) / "model.anytime", dtype=np.uint8)
+    forests = []
+    for block in model.plan_.all_blocks:
+        if isinstance(block, TreeBlock):
+            memory = np.empty(block.forest.frozen_size, dtype=np.uint8)
+            block.forest.freeze(memory)
+            forests.append(ray.put(memory))
+    return ray.put(file), forests
+
+
+@lru_cache(maxsize=2)
+def _model_of(file: Any, *forests: Any) -> AnytimeModel:
+    """The model in this process; the object store's memory is mapped by all processes of a machine, and so are its trees."""
+    import ray
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.anytime"
+        ray.get(file).tofile(path)
+        model: AnytimeModel = load(path)
+    blocks = [block for block in model.plan_.all_blocks if isinstance(block, TreeBlock)]
+    for block, memory in zip(blocks, forests, strict=True):
+        block.forest = Forest.thawed(ray.get(memory))
+    return model
+
+
+# ---------------------------------------------------------------------- a task
+
+
+def _predict_block(job: _Job, block: tuple[Any, tuple[str, ...]], path: str) -> tuple[int, float]:
+    """Answer the rows of a block, write the file, and say how many rows there were and what they paid in all."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    file, forests = job.model
+    model = _model_of(file, *forests)
+    tables = [_answers(job, model, rows, kept) for rows, kept in _rows_of(block, job.keep)]
+    table = pa.concat_tables(tables)
+    sink = pa.BufferOutputStream()
+    parquet.write_table(table, sink)
+    _put_in_place(Path(path), sink.getvalue())
+    return table.num_rows, float(np.sum(table.column("cost").to_numpy()))
+
+
+def _rows_of(
+    block: tuple[Any, tuple[str, ...]], keep: tuple[str, ...]
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Rows as the model reads them, some at a time, with what is kept of each."""
+    import ray
+
+    source, columns = block
+    if not columns:
+        yield ray.get(source), {}
+        return
+    table = arrow_of(source, tuple(dict.fromkeys([*columns, *keep])))
+    for first in range(0, max(table.num_rows, 1), _ROWS_AT_A_TIME):
+        some = table.slice(first, _ROWS_AT_A_TIME)
+        yield some.select(list(columns)).to_pandas(), {name: some.column(name) for name in keep}
+
+
+def _answers(job: _Job, model: AnytimeModel, rows: Any, kept: dict[str, Any]) -> Any:
+    import pyarrow as pa
+
+    columns = dict(kept)
+    if not len(rows):
+        empty: dict[str, Any] = {
+            "prediction": np.empty(0),
+            "cost": np.empty(0),
+            "stage": np.empty(0, np.int64),
+        }
+        return pa.table(columns | empty)
+    known = getattr(model, "feature_names_in_", None) is not None
+    deadline = None if job.deadline_per_row is None else job.deadline_per_row * len(rows)
+    answer = model.answer(rows if known else np.asarray(rows), job.budget, deadline)
+    prediction = np.asarray(answer.prediction)
+    if prediction.ndim == 1:
+        columns["prediction"] = prediction
+    else:
+        columns |= {f"prediction_{k}": prediction[:, k] for k in range(prediction.shape[1])}
+    if job.probabilities:
+        shares, classes = np.asarray(answer.probabilities), np.asarray(answer.classes)
+        columns |= {f"probability_{label}": shares[:, k] for k, label in enumerate(classes)}
+    columns["cost"] = np.broadcast_to(np.asarray(answer.cost, dtype=np.float64), len(rows))
+    columns["stage"] = np.broadcast_to(np.asarray(answer.stage, dtype=np.int64), len(rows))
+    return pa.table(columns)
+
+
+def _put_in_place(path: Path, contents: Any) -> None:
+    """Write beside, then rename: whoever looks sees nothing or everything."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(beside, "wb") as file:
+        file.write(contents)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
