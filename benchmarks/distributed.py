@@ -28,6 +28,7 @@ import numpy as np
 import anytime as at
 
 COLUMNS, BINS, LEAVES = 50, 257, 31
+_FEW = 4000  # rows of a fit that measures latencies
 
 
 def made_up(n, seed=0):
@@ -46,6 +47,10 @@ def digest(model):
 def own_seconds():
     use = resource.getrusage(resource.RUSAGE_SELF)
     return use.ru_utime + use.ru_stime
+
+
+def log_loss(probability, truth):
+    return float(-np.mean(np.log(np.where(truth == 1, probability, 1 - probability))))
 
 
 def uses(cluster):
@@ -93,7 +98,9 @@ def overhead(args):
         f"overhead: {n:,} x {COLUMNS}, {n_trees} trees: local {local:.1f} s of processor time, driver {driver:.1f} s and workers "
         f"{', '.join(f'{w:.1f} s' for w in workers)}: {ratio:.2f} x (bar 1.40); same file: {digest(alone) == digest(together)}"
     )
-    print(f"bytes per tree: {sent / 1e6:.2f} MB sent, formula {formula / 1e6:.2f} MB: {sent / formula:.3f} x (bar 1.2)")
+    print(
+        f"bytes per tree: {sent / 1e6:.2f} MB sent, formula {formula / 1e6:.2f} MB: {sent / formula:.3f} x (bar 1.2)"
+    )
     print(
         f"memory: at most {most / 1e6:.0f} MB per worker; half of the data + 300 MB is {allowed / 1e6:.0f} MB"
     )
@@ -126,13 +133,13 @@ def kills(args):
 
 
 def cost_model(args):
-    """Seconds per tree = compute x rows / cores in use + bytes / bandwidth + a + b x workers; a and b from small fits."""
+    """Seconds per tree = those of few rows, which are latencies, with as many workers + compute x rows / cores in use."""
     n, n_trees, cores = args.rows or 400_000, 12, os.cpu_count() or 1
     X, y = made_up(n)
     small, large = {}, {}
     for n_workers in (1, 2, 3, 4):
         with at.distributed.cluster(workers=n_workers):
-            for rows, into in ((4000, small), (n, large)):
+            for rows, into in ((_FEW, small), (n, large)):
                 boosted(2).fit(X[:rows], y[:rows])
                 began = time.perf_counter()
                 boosted(2).fit(X[:rows], y[:rows])
@@ -140,19 +147,22 @@ def cost_model(args):
                 began = time.perf_counter()
                 boosted(2 + n_trees).fit(X[:rows], y[:rows])
                 into[n_workers] = (time.perf_counter() - began - short) / n_trees
-    fixed, per_worker = np.polynomial.Polynomial.fit(list(small), list(small.values()), 1).convert().coef
-    compute = (large[1] - small[1]) / n
+    per_worker, compute = max(small[2] - small[1], 1e-6), (large[1] - small[1]) / (n - _FEW)
     rows = {}
     for n_workers, measured in large.items():
-        told = compute * n / min(n_workers, cores) + fixed + per_worker * n_workers
-        rows[n_workers] = {"measured": measured, "model": told, "off": told / measured - 1}
+        told = small[n_workers] + compute * (n - _FEW) / min(n_workers, cores)
+        rows[n_workers] = {
+            "measured": measured,
+            "few_rows": small[n_workers],
+            "model": told,
+            "off": told / measured - 1,
+        }
     print(
-        f"model: {compute * 1e6:.4f} s per tree and million rows; {fixed * 1e3:.1f} ms + {per_worker * 1e3:.2f} ms per worker and tree"
+        f"model: {compute * 1e6:.4f} s per tree and million rows; another worker costs {per_worker * 1e3:.2f} ms per tree"
     )
     for n_workers, row in rows.items():
-        print(
-            f"  {n_workers} workers, {n:,} rows: measured {row['measured'] * 1e3:.0f} ms, model {row['model'] * 1e3:.0f} ms ({row['off']:+.0%})"
-        )
+        told = ", ".join(f"{name} {row[name] * 1e3:.0f} ms" for name in ("few_rows", "model", "measured"))
+        print(f"  {n_workers} workers, {n:,} rows, per tree: {told} ({row['off']:+.0%})")
     bandwidth = 1.25e9  # bytes per second: a 10 Gbit network
     histograms = (LEAVES - 1) * COLUMNS * BINS * 16
     ahead = {}
@@ -161,8 +171,8 @@ def cost_model(args):
             seconds = (
                 compute * total / n_workers
                 + histograms * (n_workers - 1) / n_workers / bandwidth
-                + max(fixed, 0.0)
-                + per_worker * n_workers
+                + small[1]
+                + per_worker * (n_workers - 1)
             )
             ahead[f"{total} rows, {n_workers} workers"] = seconds
             print(
@@ -174,7 +184,6 @@ def cost_model(args):
     return {
         "rows": n,
         "compute": compute,
-        "fixed": fixed,
         "per_worker": per_worker,
         "workers": rows,
         "foretold": ahead,
@@ -208,7 +217,8 @@ def prediction(args):
             at.distributed.predict(model, source, target)
             wall, spent = time.perf_counter() - began, _session_seconds() - spent
     print(
-        f"prediction: {n:,} rows, 100 trees: local {n / local / 1e3:.0f} k rows per processor second; cluster {n / spent / 1e3:.0f} k "
+        f"prediction: {n:,} rows, 100 trees: local {n / local / 1e3:.0f} k rows per processor second; cluster "
+        f"{n / spent / 1e3:.0f} k "
         f"({local / spent:.2f} of it, bar 0.8), {n / wall / 1e3:.0f} k rows/s on the clock with 2 cores"
     )
     return {"rows": n, "local_seconds": local, "cluster_seconds": spent, "wall": wall, "share": local / spent}
@@ -258,7 +268,8 @@ def disk(args):
                 memory = [use.most_bytes for use in uses(cluster)]
             out[n] = {"files_bytes": size, "processor_seconds_per_tree": per_tree, "worker_bytes": memory}
             print(
-                f"disk: {n:,} rows ({size / 1e9:.1f} GB of Parquet): {per_tree:.2f} processor seconds per tree and worker; workers at most "
+                f"disk: {n:,} rows ({size / 1e9:.1f} GB of Parquet): {per_tree:.2f} s of processor time per tree and "
+                "worker, which have at most "
                 f"{', '.join(f'{m / 1e9:.2f} GB' for m in memory)}",
                 flush=True,
             )
@@ -283,7 +294,7 @@ def lightgbm(args):
     ]
     for job in jobs:
         job.start()
-    theirs = max(results.get(timeout=600) for _ in jobs)
+    theirs, their_loss = max(results.get(timeout=600) for _ in jobs)
     for job in jobs:
         job.join()
     with at.distributed.cluster(workers=2):
@@ -292,12 +303,16 @@ def lightgbm(args):
         boosted(2).fit(X, y)
         short = time.perf_counter() - began
         began = time.perf_counter()
-        boosted(2 + n_trees).fit(X, y)
+        model = boosted(2 + n_trees).fit(X, y)
         ours = (time.perf_counter() - began - short) / n_trees
+    fresh, truth = made_up(50_000, seed=9)
+    our_loss = log_loss(model.predict_proba(fresh)[:, 1], truth)
     print(
-        f"lightgbm: {n:,} rows, 2 workers: LightGBM's socket mode {theirs * 1e3:.0f} ms per tree, ours {ours * 1e3:.0f} ms"
+        f"lightgbm: {n:,} rows, 2 workers: LightGBM's socket mode {theirs * 1e3:.0f} ms per tree (log loss "
+        f"{their_loss:.4f}), ours {ours * 1e3:.0f} ms ({our_loss:.4f})"
     )
-    return {"rows": n, "lightgbm_seconds_per_tree": theirs, "our_seconds_per_tree": ours}
+    seconds, losses = {"lightgbm": theirs, "ours": ours}, {"lightgbm": their_loss, "ours": our_loss}
+    return {"rows": n, "seconds_per_tree": seconds, "log_loss": losses}
 
 
 def _free_port():
@@ -320,8 +335,9 @@ def _lightgbm_worker(rank, ports, X, y, n_trees, results):
     def clocked(environment):
         times.append(time.perf_counter())
 
-    lgb.train(parameters, data, num_boost_round=2 + n_trees, callbacks=[clocked])
-    results.put((times[-1] - times[1]) / n_trees)
+    model = lgb.train(parameters, data, num_boost_round=2 + n_trees, callbacks=[clocked])
+    fresh, truth = made_up(50_000, seed=9)
+    results.put(((times[-1] - times[1]) / n_trees, log_loss(model.predict(fresh), truth)))
 
 
 PARTS = {

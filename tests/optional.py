@@ -30,3 +30,5 @@ def skip_without_torch(code: str) -> None:
     """Skip a test of a program that trains networks where there is no torch."""
     if re.search(r"\btorch\b|AnytimeNetwork|GrowingNetwork|(at|anytime)\.(networks|growth)", code):
         pytest.importorskip("torch", reason=REASON)
+    if re.search(r"(at|anytime)\.distributed", code):
+        pytest.importorskip("ray", reason='needs Ray: pip install "anytime[ray]"')

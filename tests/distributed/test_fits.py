@@ -225,8 +225,25 @@ def test_group_pursuit_from_moments_of_several_workers(three, table):
 
 def test_a_model_that_is_not_spread_says_so(three, table):
     X, two, _, _ = table
-    with pytest.warns(UserWarning, match="BudgetForestClassifier is not spread over the cluster"):
-        at.BudgetForestClassifier(n_estimators=2).fit(X[:200], two[:200])
+    with pytest.warns(UserWarning, match="SubmodularTreeClassifier is not spread over the cluster"):
+        at.SubmodularTreeClassifier().fit(np.nan_to_num(X[:200]), two[:200])
+
+
+@pytest.mark.parametrize("bins", [255, 8])
+def test_a_forest_grown_side_by_side_is_that_of_one_process(three, table, digest, bins):
+    X, two, _, number = table
+    X = np.column_stack(
+        [X[:800], np.random.default_rng(0).integers(0, 3, (800, 12)) == 0]
+    )  # sparse columns share slots
+    for model, y in (
+        (at.BudgetForestClassifier(n_estimators=7, max_bins=bins, random_state=1), two[:800]),
+        (at.BudgetForestRegressor(n_estimators=5, max_bins=bins, random_state=1), number[:800]),
+    ):
+        together = digest(clone(model).fit(X, y))
+        outside = CLUSTER.set(None)
+        alone = digest(clone(model).fit(X, y))
+        CLUSTER.reset(outside)
+        assert together == alone
 
 
 def test_a_loss_that_goes_by_means_over_all_rows_is_refused(three, table):

@@ -14,9 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from anytime.distributed.crew import Crew
+from anytime.distributed.forests import grow_side_by_side
 from anytime.distributed.rows import RowsOfCluster
 from anytime.distributed.sources import ArrayStretch, Table, read_table
+from anytime.forests.growing import ClassTreeGrower
 from anytime.spreading import CLUSTER
+from anytime.trees.binning import BinnedData
 from anytime.trees.importers.columns import Columns
 from anytime.trees.reading import ColumnModel
 
@@ -34,8 +37,8 @@ def cluster(
 ) -> Cluster:
     """Fits within ``with cluster(...)`` run on the workers of a Ray cluster and give the model that one process would give.
 
-    Spread are gradient boosting (any loss that has second derivatives) and the second moments of group pursuit; a warning names
-    what is not.
+    Spread are gradient boosting (any loss that has second derivatives; rows are shared out), the second moments of group pursuit
+    (the same) and budgeted forests (each worker has all rows and grows some of the trees); a warning names what is not.
 
     Parameters
     ----------
@@ -163,6 +166,16 @@ class Cluster:
         bounds = self.boundaries(table.n_rows)
         parts = [features.part(a, b) for a, b in pairwise(bounds)]
         return RowsOfCluster(self, parts, len(features.names)), targets, weight
+
+    def native_trees(
+        self,
+        grower: ClassTreeGrower,
+        data: BinnedData,
+        given: tuple[Any, ...],
+        which: tuple[int, int, int, bool],
+    ) -> list[Any]:
+        """Trees of a forest, grown side by side: a tree depends on its number, not on who grows it."""
+        return grow_side_by_side(grower, data, given, which)
 
     def _rows_of_array(self, X: Any) -> RowsOfCluster:
         import ray

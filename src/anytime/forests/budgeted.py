@@ -122,6 +122,8 @@ def _same(a: NDArray[Any] | None, b: NDArray[Any] | None) -> bool:
 class BudgetModel(ColumnModel):
     """What all four share."""
 
+    _spreads = True  # trees side by side
+
     impurity: Any
     setting_: Setting
     trees_: list[ClassTree]

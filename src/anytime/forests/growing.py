@@ -17,8 +17,8 @@ least risk is tested. This is GreedyTree of Nan, Wang and Saligrama, *Feature-Bu
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Literal
+from functools import cached_property, partial
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from anytime import _native
 from anytime.costs import BoundCosts
 from anytime.forests.impurity import ClassPairs, Impurity
+from anytime.spreading import CLUSTER
 from anytime.trees.arrays import LEAF, TreeArrays
 from anytime.trees.binning import BinnedData
 from anytime.trees.growing import mask_of, row_numbers
@@ -179,8 +180,7 @@ class ClassTreeGrower:
         learned = None if rows is None else row_numbers(rows)
         kind, parameter = self.impurity.native()
         seed = int(random_state) % 2**64
-        native = _native.grow_class_trees(
-            data.native,
+        given = (
             np.ascontiguousarray(y, dtype=np.float64),
             weights,
             0 if n_classes is None else n_classes,
@@ -189,12 +189,10 @@ class ClassTreeGrower:
             None if costs is None else costs.table,
             kind,
             parameter,
-            self._options(),
-            seed,
-            first_tree,
-            n_trees,
-            bootstrap,
         )
+        cluster = CLUSTER.get()
+        grow = self.native_trees if cluster is None else partial(cluster.native_trees, self)
+        native = grow(data, given, (seed, first_tree, n_trees, bootstrap))
         tick = 1.0 if costs is None else costs.costs.amount(1)
         if weights is not None:
             learned = np.arange(data.n_rows) if learned is None else learned
@@ -204,6 +202,13 @@ class ClassTreeGrower:
             bag = _Bag(data.n_rows, learned, (seed, t) if bootstrap else None)
             trees.append(ClassTree(TreeArrays(**arrays), statistics, risk * tick, depth, bag))
         return trees
+
+    def native_trees(
+        self, data: BinnedData, given: tuple[Any, ...], which: tuple[int, int, int, bool]
+    ) -> Any:
+        """What the native grower makes of its arguments; ``which``: seed, first tree, number of trees, bootstrap."""
+        arguments: tuple[Any, ...] = (data.native, *given, self._options(), *which)
+        return _native.grow_class_trees(*arguments)
 
     def _options(self) -> _native.ClassGrowOptions:
         return _native.ClassGrowOptions(
