@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
 import anytime as at
@@ -97,6 +98,10 @@ CASES = [
     Case("BudgetForestRegressor", 5, priced(at.BudgetForestRegressor, mean_budget=20.0, n_estimators=1000),
          lambda: table(20_000, 30)),
     Case("GradientBoostingClassifier", 2, boosting(at.GradientBoostingClassifier), lambda: table(10_000, 30, 3), quick=True),
+    Case("AutoClassifier, digits", 2, priced(at.AutoClassifier), lambda: load_digits(return_X_y=True), quick=True),
+    Case("AutoClassifier, 10,000 columns", 5, priced(at.AutoClassifier), lambda: table(1_000, 10_000, 2)),
+    Case("AutoRegressor", 5, priced(at.AutoRegressor), lambda: table(20_000, 30)),
+    Case("AutoRegressor, 100,000 rows", 10, priced(at.AutoRegressor), lambda: table(100_000, 30)),
     Case("GradientBoostingRegressor", 2, boosting(at.GradientBoostingRegressor), lambda: table(10_000, 30)),
 ]  # fmt: skip
 

@@ -2,21 +2,24 @@
 
 import time
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits
 
 import anytime as at
-from anytime.auto import estimators
+from anytime.auto import estimators, improving
 from anytime.auto.blend_block import BlendBlock, LogProbabilityBlock
 from anytime.auto.choosing import Decision, decided
 from anytime.auto.dense_block import DenseBlock, Inputs
 from anytime.auto.kinds import Linear, frequent_codes
-from anytime.blocks import LinearBlock
+from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.boosting.objective import MeanLoss
 from anytime.losses import training_loss
+from anytime.trees import clock
 
 
 def linear_table(n=800, seed=0):
@@ -100,14 +103,51 @@ def test_words_missing_values_and_several_targets():
 
 
 @pytest.mark.realtime
-def test_a_time_budget_holds():
-    X, y, costs = linear_table(4000)
+@pytest.mark.parametrize("seconds", [0.3, 2.0])
+def test_a_time_budget_holds_and_leaves_a_cheap_answer_and_a_last_one(seconds):
+    X, y = load_digits(return_X_y=True)
     began = time.monotonic()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = at.AutoClassifier(costs=costs, time_budget=1.5, random_state=0).fit(X, y)
-    assert time.monotonic() - began <= 1.1 * 1.5 + 1.0
-    assert model.score(X, y) > 0.7
+        model = at.AutoClassifier(time_budget=seconds, random_state=0).fit(X, y)
+    assert time.monotonic() - began <= 1.1 * seconds + 1.0
+    assert model.stage_costs_[0] == 1
+    assert model.score(X, y) > 0.8
+
+
+@pytest.mark.parametrize(("late_seconds", "fits_in_time"), [(9.0, 1), (0.5, 10)])
+def test_a_kind_that_is_slower_than_foretold_is_given_up_after_one_fit(
+    monkeypatch, late_seconds, fits_in_time
+):
+    """The second case is the control: a kind that is quick enough is tried with both strengths in all five folds."""
+    fake, fits = SimpleNamespace(now=0.0, monotonic=lambda: fake.now), []
+
+    class SlowLinear:
+        name = "linear"
+
+        def __init__(self, training, strength, *, products):
+            self.width = training.base.size
+
+        def fit(self, columns, rows):
+            in_a_fold = 300 < rows.size < 400
+            fake.now += late_seconds if in_a_fold else 0.1
+            fits.append(in_a_fold)
+            return FunctionBlock(
+                np.flatnonzero(columns), lambda X: np.zeros((len(X), self.width)), self.width
+            )
+
+    monkeypatch.setattr(improving, "Linear", SlowLinear)
+    monkeypatch.setattr(improving, "_STRENGTHS", (1.0, 2.0))
+    for module in (improving, clock):
+        monkeypatch.setattr(module, "time", fake)
+    X, y, costs = linear_table(400)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        at.AutoClassifier(costs=costs, kinds=["linear"], max_stages=1, time_budget=10, random_state=0).fit(
+            X, y
+        )
+    assert fake.now <= 1.1 * 10 + 1
+    assert sum(fits) == fits_in_time
 
 
 def test_unknown_kinds_are_refused():

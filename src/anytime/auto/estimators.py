@@ -108,8 +108,8 @@ class _Auto(BoostedModel):
             warn_caller("interrupted: kinds that were not tried by then are missing")
         elif self.time_budget is not None and (improvement.out_of_time or of_trees):
             warn_caller(
-                f"time_budget={self.time_budget:g} was too short to try all kinds of models on all sets: more time may give "
-                "a better model",
+                f"time_budget={self.time_budget:g} was too short to try every kind of model at every budget; more time may "
+                "give a better model",
             )
 
 

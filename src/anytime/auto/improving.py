@@ -14,6 +14,7 @@ from anytime.auto.blend_block import BlendBlock
 from anytime.auto.choosing import Decision, decided, row_losses
 from anytime.auto.kinds import Boosted, ExtraRandom, Kind, Linear
 from anytime.auto.masked_network import MaskedNetwork
+from anytime.blas import blas_threads
 from anytime.blocks import Block
 from anytime.boosting.boosted import Training
 from anytime.boosting.renewal import Booster
@@ -28,7 +29,7 @@ _STRENGTHS = (0.02, 0.2, 2.0)  # of linear models
 _FOLDS = ((1_000, 5), (2_000, 3))  # below so many rows, all take their turn in being held out
 _FEW = 1_000  # rows below which the simplest of the kinds that are about as good is taken
 _LAST = 0.95  # of the time, when everything has to be done
-_TENTH, _LEAST = 10, 200  # a kind is timed on a tenth of the rows, but on so many at least
+_TENTH, _LEAST = 10, 200  # a kind is timed on a tenth and a fifth of the rows; a tenth has so many at least
 _NETWORK_SHARE = 0.6  # of the time that is left, for all trainings of the network
 
 
@@ -128,7 +129,8 @@ class Improvement:
         if not self.chain or not self.variants or not self.judged.size:
             return self.plan
         try:
-            self._try_all()
+            with blas_threads(1):  # batches are small: more threads wait for each other longer than they work
+                self._try_all()
         except KeyboardInterrupt:
             self.interrupted = True
         return self._plan()
@@ -177,29 +179,47 @@ class Improvement:
         shown = ", ".join(f"{share:.0%} {kind}" for kind, share in decision.shares.items())
         self.training.clock.tell(f"{shown} at cost {one.cost:g}, held-out {decision.loss:.5g}")
 
-    def _has_time(self, kind: str, variants: Sequence[Kind], one: OwnedSet) -> bool:
-        """Whether there is time to fit a kind on all splits and on all rows; a first time it is tried on a tenth of the rows."""
+    @property
+    def _left(self) -> float:
+        """Seconds until everything has to be done."""
         clock = self.training.clock
-        if not np.isfinite(clock.seconds):
+        return _LAST * clock.seconds - clock.elapsed
+
+    def _has_time(self, kind: str, variants: Sequence[Kind], one: OwnedSet) -> bool:
+        """Whether there is time to fit a kind on all splits and on all rows."""
+        if not np.isfinite(self._left):
             return True
-        left = _LAST * clock.seconds - clock.elapsed
         if kind == "network":
             # the last one, on all rows, takes longer than those on parts
-            self._network.seconds = _NETWORK_SHARE * max(left, 0.0) / (len(self.splits) + 1.5)
-            return left > 0
+            self._network.seconds = _NETWORK_SHARE * max(self._left, 0.0) / (len(self.splits) + 1.5)
+            return self._left > 0
         if kind not in self._seconds and variants:
-            n = len(self.training.table)
-            few = self.training.random.permutation(n)[: max(n // _TENTH, _LEAST)]
-            began = time.monotonic()
-            variants[0].fit(one.columns, np.sort(few))
-            self._seconds[kind] = (time.monotonic() - began) * n / min(few.size, n)
+            self._seconds[kind] = self._foretold_seconds(variants[0], one)
         fits = len(self.splits) * len(variants) + 1
-        return fits * self._seconds.get(kind, 0.0) < _LAST * clock.seconds - clock.elapsed
+        return fits * self._seconds.get(kind, 0.0) < self._left
+
+    def _foretold_seconds(self, variant: Kind, one: OwnedSet) -> float:
+        """What a fit on all rows takes, by fits on a tenth and a fifth of them; infinite where these would take too long."""
+        n = len(self.training.table)
+        order, least = self.training.random.permutation(n), max(n // _TENTH, _LEAST)
+        sizes, seconds = [min(least, n), min(2 * least, n)], list[float]()
+        for size in sizes:
+            if 2 * sum(seconds) >= self._left:
+                return np.inf
+            began = time.monotonic()
+            variant.fit(one.columns, np.sort(order[:size]))
+            seconds.append(time.monotonic() - began)
+        per_row = max(seconds[1] - seconds[0], 0.0) / max(sizes[1] - sizes[0], 1)
+        return seconds[1] + per_row * (n - sizes[1])
 
     def _held_out(self, kind: str, variant: Kind, one: OwnedSet) -> Array | None:
-        """(m, K) what a variant says of rows that it has not learned from; None where it cannot learn."""
+        """(m, K) what a variant says of rows that it has not learned from; None where it cannot learn, or not in time."""
         X, said = self.training.table.X, []
         for learned, judge in self.splits:
+            # this fit, and the one on all rows; the network watches its own clock, and learns once for all sets
+            if kind != "network" and 2 * self._seconds.get(kind, 0.0) > self._left:
+                self.out_of_time = True
+                return None
             began = time.monotonic()
             block = variant.fit(one.columns, learned)
             self._seconds[kind] = max(self._seconds.get(kind, 0.0), time.monotonic() - began)

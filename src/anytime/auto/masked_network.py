@@ -29,6 +29,7 @@ _HIDDEN = (128, 64)
 _ROWS_SEEN = 600_000  # in all epochs together, and
 _EPOCHS = (10, 150)  # at least and at most so many of these
 _BATCH = 128
+_UNWATCHED = 16_384  # rows learned from between two looks at the clock
 _LOOK, _PATIENCE = 5, 4  # epochs between two looks at held-out rows, and looks without gain
 _ASIDE = 0.1  # of the rows, to look at
 _ON_ALL_ROWS = 1.5  # times as long as on a part of the rows
@@ -109,11 +110,13 @@ class MaskedNetwork:
                 taken = random.choice(learned, learned.size, p=weight[learned] / weight[learned].sum())
             masked = self._masked(Z[taken], group, random)
             more = {"classes": np.arange(max(n_outputs, 2))} if classifies and not epoch else {}
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                net.partial_fit(masked, target[taken], **more)
-            late = time.monotonic() - began > allowed
-            if epoch % _LOOK and not late:
+            for part in np.array_split(np.arange(taken.size), -(-taken.size // _UNWATCHED)):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ConvergenceWarning)
+                    net.partial_fit(masked[part], target[taken[part]], **more)
+                if time.monotonic() - began > allowed:
+                    return None  # a network that has not learned to its end is no match for trees
+            if epoch % _LOOK:
                 continue
             loss = objective.value_of(
                 unit * _forward(net, judged) + offset, aside if rows is None else rows[aside]
@@ -123,8 +126,6 @@ class MaskedNetwork:
                 kept = [(w.copy(), b.copy()) for w, b in zip(net.coefs_, net.intercepts_, strict=True)]
             elif (idle := idle + 1) > _PATIENCE:
                 break
-            if late:
-                return None  # a network that has not learned to its end is no match for trees
         if kept is None:
             return None
         weights, bias = kept[-1]

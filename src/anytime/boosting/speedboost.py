@@ -88,9 +88,9 @@ class _SpeedBoost(BoostedModel):
             warn_caller(f"interrupted: the model has {len(models)} stages")
         elif renewal.cut_short:
             warn_caller(
-                f"time_budget={self.time_budget:g} was too short: {len(found)} of {renewal.n_planned} stages were made, in "
-                f"the order known by then, some perhaps with fewer trees; the model keeps {len(models)}, without those that "
-                "are worse than a cheaper one or as dear as the next; warm_start=True and more time go on from here",
+                f"time_budget={self.time_budget:g} was too short: the model has {len(models)} of {renewal.n_planned} planned "
+                "stages (the others were not trained, or were no better than a cheaper one), and stages may have fewer trees "
+                "than they need; allow more time, or continue this model with warm_start=True",
             )
         losses = np.array([before, *(model.loss for model in models)])
         chain = replace(_plan(models, training, self.evaluation_cost), quality=-losses)
