@@ -15,18 +15,15 @@ _FEW = 6  # rows that are quicker taken one by one than together
 
 
 class ForestRun:
-    """Progress of a plan that is one forest, without rules: what a ``Run`` does, to the same bits, by native calls alone.
+    """Progress of a plan that is one forest, without rules: what a ``Run`` does, to the same bits, by native calls alone."""
 
-    No row is ever ``finished`` (n,): there is no stopping rule.
-    """
-
-    __slots__ = ("X", "_forest", "_sums", "done", "finished", "ledger", "plan", "threads")
+    __slots__ = ("X", "_forest", "_sums", "done", "ledger", "plan", "threads")
 
     def __init__(self, plan: Plan, X: Array, metered: bool = False, threads: int = 1) -> None:
         assert plan.plain_forest is not None
         self.plan, self.X, self.threads, self._forest = plan, X, threads, plan.plain_forest
         self.ledger: Ledger | None = plan.costs.ledger(len(X)) if metered else None
-        self.done, self.finished = np.zeros(len(X), dtype=np.int32), np.zeros(len(X), dtype=bool)
+        self.done = np.zeros(len(X), dtype=np.int32)
         self._sums = np.zeros((len(X), plan.n_outputs), dtype=np.int64)
 
     def advance(

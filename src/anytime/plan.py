@@ -378,10 +378,17 @@ class Plan:
 
     def affordable(
         self, ticks: NDArray[np.int64] | int, owned: NDArray[np.bool_] | None = None
-    ) -> NDArray[np.int64]:
+    ) -> NDArray[np.int64] | int:
         """The most stages that cost any row at most ``ticks``, with groups it ``owned`` before, and no more than the limit."""
+        if owned is None and isinstance(ticks, int):
+            return bisect_right(self._stage_ticks_list, min(ticks, self.limit_ticks))
         paid = self.stage_ticks if owned is None else self._ticks_after(owned)[1:]
         return paid.searchsorted(np.minimum(ticks, self.limit_ticks), side="right")
+
+    @cached_property
+    def _stage_ticks_list(self) -> list[int]:
+        """``stage_ticks`` as a list, which bisection searches in a fifth of the time that an array takes for one number."""
+        return self.stage_ticks.tolist()  # type: ignore[no-any-return]
 
     def _ticks_after(self, owned: NDArray[np.bool_] | None) -> NDArray[np.int64]:
         """(S + 1,) the most that a row has paid before the first stage and after each, if it ``owned`` groups before."""

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -38,6 +39,7 @@ struct Pack {
 
 struct Job {
   Job(const Forest& forest, const Rows& rows);
+  void pack_rows();
 
   int64_t row(const Pack& pack, int lane) const noexcept {
     return order[static_cast<size_t>(pack.first + lane)];
@@ -65,9 +67,35 @@ Job::Job(const Forest& forest_, const Rows& rows_)
       start(rows_.done, rows_.done + rows_.n),
       until(rows_.until, rows_.until + rows_.n) {
   check_rows(forest, {.n = rows.n, .done = start.data(), .until = until.data()});
+  pack_rows();
+  if (packs.size() < kLeastScanned) return;
+  int32_t begin = forest.n_stages(), end = 0;
+  for (const Pack& pack : packs) {
+    begin = std::min(begin, pack.next);
+    end = std::max(end, pack.end);
+  }
+  const int64_t walked = steps(begin, end);
+  scans = true;
+  scans = 2 * steps(begin, end) < walked;
+}
+
+void Job::pack_rows() {
   const auto stages = [&](int64_t i) {
     return std::pair(start[static_cast<size_t>(i)], until[static_cast<size_t>(i)]);
   };
+  int32_t differences = 0;  // without a branch, so that it turns into vectors
+  for (size_t i = 1; i < start.size(); ++i) differences |= (start[i] ^ start[0]) | (until[i] ^ until[0]);
+  if (rows.n > 0 && differences == 0) {  // as mostly: all rows have the same stages before them
+    if (start[0] >= until[0]) return;
+    order.resize(start.size());
+    std::iota(order.begin(), order.end(), int64_t{0});
+    packs.reserve((order.size() + kLanes - 1) / kLanes);
+    for (int64_t first = 0; first < rows.n; first += kLanes) {
+      const auto together = static_cast<int32_t>(std::min<int64_t>(kLanes, rows.n - first));
+      packs.push_back({.first = first, .rows = together, .next = start[0], .end = until[0], .even = true});
+    }
+    return;
+  }
   order.reserve(static_cast<size_t>(rows.n));
   for (int64_t i = 0; i < rows.n; ++i) {
     if (stages(i).first < stages(i).second) order.push_back(i);
@@ -89,15 +117,6 @@ Job::Job(const Forest& forest_, const Rows& rows_)
     }
     packs.push_back(pack);
   }
-  if (packs.size() < kLeastScanned) return;
-  int32_t begin = forest.n_stages(), end = 0;
-  for (const Pack& pack : packs) {
-    begin = std::min(begin, pack.next);
-    end = std::max(end, pack.end);
-  }
-  const int64_t walked = steps(begin, end);
-  scans = true;
-  scans = 2 * steps(begin, end) < walked;
 }
 
 // Takes some of a job's packs through their stages. Everything it needs is allocated before it runs, so that
@@ -409,6 +428,12 @@ void run_packs(Job& job, const Watch& watch, size_t n_threads) {
 
 void check_rows(const Forest& forest, const Rows& rows) {
   const int32_t most = forest.n_stages();
+  bool wrong = false;  // a loop without branches turns into vectors
+  for (int64_t i = 0; i < rows.n; ++i) {
+    const int32_t done = rows.done[i], until = rows.until[i];
+    wrong |= (done < 0) | (done > most) | (until < 0) | (until > most);
+  }
+  if (!wrong) return;
   for (int64_t i = 0; i < rows.n; ++i) {
     const int32_t done = rows.done[i], until = rows.until[i];
     if (done >= 0 && done <= most && until >= 0 && until <= most) continue;
@@ -429,6 +454,11 @@ bool run(const Forest& forest, const Rows& rows, const Watch& watch, int threads
   bool finished = true;
   for (const Pack& pack : job.packs) {
     finished = finished && pack.next == pack.end;
+    if (pack.even) {
+      const auto first = static_cast<size_t>(job.row(pack, 0));
+      std::fill_n(rows.done + first, pack.rows, std::clamp(pack.next, job.start[first], job.until[first]));
+      continue;
+    }
     for (int lane = 0; lane < pack.rows; ++lane) {
       const auto i = static_cast<size_t>(job.row(pack, lane));
       rows.done[i] = std::clamp(pack.next, job.start[i], job.until[i]);

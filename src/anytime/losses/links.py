@@ -60,9 +60,9 @@ class Link:
 
 
 def _logistic(log_odds: Array) -> Array:
-    positive = expit(log_odds[:, 0])
-    probabilities = np.empty((len(positive), 2), dtype=positive.dtype)
-    probabilities[:, 0], probabilities[:, 1] = 1.0 - positive, positive
+    probabilities = np.empty((len(log_odds), 2))
+    positive = expit(log_odds[:, 0], out=probabilities[:, 1])
+    np.subtract(1.0, positive, out=probabilities[:, 0])
     return probabilities
 
 
