@@ -372,7 +372,7 @@ def test_a_circle_of_requirements_is_named():
     [
         (4, ["chol", "fbs", "st", "x"], "group 'ecg' names column 'slope', which X does not have"),
         (4, None, "X has no column names"),
-        (5, [*COLUMNS, "age"], "columns age belong to no group"),
+        (5, [*COLUMNS, "age"], "column 'age' has no price"),
     ],
 )
 def test_columns_that_do_not_match_get_a_precise_error(n, names, words):

@@ -200,10 +200,12 @@ class FeatureCosts:
                 column_group[j] = g
         free = np.flatnonzero(column_group < 0)
         if free.size:
-            shown = [str(names[j]) if names is not None else str(j) for j in free[:5]]
+            shown = [repr(str(names[j])) if names is not None else str(j) for j in free[:5]]
             more = f" and {free.size - 5} more" if free.size > 5 else ""
+            several = free.size > 1
             raise ValueError(
-                f"columns {', '.join(shown)}{more} belong to no group; put them in one (a price may be 0)"
+                f"{'columns' if several else 'column'} {', '.join(shown)}{more} {'have' if several else 'has'} no price; "
+                "name a price, which may be 0, or a group for every column"
             )
         return BoundCosts(self, column_group)
 

@@ -52,6 +52,11 @@ class ForestRun:
         return True
 
     @property
+    def finished(self) -> NDArray[np.bool_]:
+        """(n,) rows that a stopping rule has released: none, there is no such rule."""
+        return np.zeros(len(self.X), dtype=bool)
+
+    @property
     def paid(self) -> NDArray[np.int64] | None:
         """(n,) ticks that rows have paid; None where no ledger is kept."""
         return None if self.ledger is None else self.ledger.paid
@@ -60,6 +65,13 @@ class ForestRun:
         """(n, K) the answers so far."""
         total = self._sums * self._forest.unit
         return np.asarray(combined(total, self.done[:, None], self.plan.base, self.plan.combine == "mean"))
+
+    def scores_ahead(self, rows: NDArray[np.intp], stage: int, end: int) -> Array:
+        """(m, n, K) the answers of rows at ``stage`` after each of the next stages up to ``end``, up to rounding."""
+        steps = self._forest.stage_outputs(np.ascontiguousarray(self.X[rows]), np.arange(stage, end))
+        total = self._sums[rows] * self._forest.unit + np.cumsum(steps, axis=0)
+        count = np.arange(stage + 1, end + 1)[:, None, None]
+        return np.asarray(combined(total, count, self.plan.base, self.plan.combine == "mean"))
 
 
 def start(

@@ -46,7 +46,7 @@ class OneRow:
         self.base = float(plan.base[0]) if self.alone else plan.base
         self.mean = plan.combine == "mean"
         link = LINKS[plan.link]
-        self.classes: list[Any] | None = list(model.classes_) if hasattr(model, "classes_") else None
+        self.classes: list[Any] | None = model.classes_.tolist() if hasattr(model, "classes_") else None
         self.one_class = self.alone and link.classifies and not link.binary
         self.transform = None if plan.link == "identity" else link.transform
 

@@ -152,7 +152,7 @@ def test_price_list_that_does_not_fit(folder: Path, tmp_path: Path) -> None:
         return fails("fit", folder / "patients.csv", "-t", "sick", "--costs", prices, "-o", tmp_path / "m")
 
     assert "names column 'weight', which X does not have" in said("{weight: 1}")
-    assert "columns sex, city, chol, ecg belong to no group" in said("{age: 1}")
+    assert "columns 'sex', 'city', 'chol', 'ecg' have no price" in said("{age: 1}")
     assert said("{age: -1}").startswith(f"{tmp_path / 'p.yaml'}: the price of 'age' is -1")
     assert "is not valid YAML" in said("{a: [")
     assert "needs a column 'group'" in said("a,b\n1,2\n", "p.csv")

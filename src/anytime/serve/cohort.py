@@ -11,12 +11,14 @@ from anytime.answer import Answer
 from anytime.costs import UNLIMITED
 from anytime.engine import Run
 from anytime.estimator import AnytimeModel
-from anytime.forest_run import start
+from anytime.forest_run import ForestRun, start
 from anytime.losses import LINKS
 from anytime.runtime.bounds import Bounds
 
 if TYPE_CHECKING:
     from anytime.serve.engine import Ticket
+
+_LOOK_AHEAD = 64  # stages whose confidence is worked out at once
 
 
 class Piece:
@@ -67,9 +69,39 @@ class Cohort:
         steady = not capped and held is None and not plan.stops
         self._common = wanted[0] if alike and steady and not self.stepwise else None
         self._reading: Answer | None = None
+        # (n,): the stage after which each row should be sure enough, as far as was looked ahead
+        self._sure_after, self._looked_to = np.zeros(len(X), dtype=np.int64), 0
         if self.asks_every_stage:  # also before the first, as sessions do
             self._let_sure_rows_leave()
             self._count_rows_that_go_on()
+
+    def next_question(self) -> int:
+        """The next stage after which a row may be sure enough to leave: where stages of trees can be looked ahead, not each."""
+        if not isinstance(self.progress, ForestRun) or any(
+            p.ticket.bounds.margins is not None for p in self.pieces
+        ):
+            return self.stage + 1
+        if self.stage >= self._looked_to:
+            self._look_ahead(self.progress)
+        waiting = self._sure_after[(self.until > self.progress.done) & (self._sure_after > self.stage)]
+        return int(waiting.min(initial=self._looked_to))
+
+    def _look_ahead(self, progress: ForestRun) -> None:
+        end = min(progress.plan.n_stages, self.stage + _LOOK_AHEAD)
+        enough = np.full(len(self.until), np.inf)
+        for piece in self.pieces:
+            if piece.ticket.bounds.confidence is not None and piece.part is None:
+                enough[piece.offset : piece.offset + piece.stop - piece.start] = (
+                    piece.ticket.bounds.confidence
+                )
+        rows = np.flatnonzero((enough < np.inf) & (self.until > progress.done))
+        scores, stages = progress.scores_ahead(rows, self.stage, end), np.arange(self.stage + 1, end + 1)
+        likely = progress.plan.probabilities(
+            scores.reshape(-1, scores.shape[2]), np.repeat(stages, rows.size)
+        )
+        sure = likely.max(axis=1).reshape(stages.size, rows.size) >= enough[rows]
+        self._sure_after[rows] = np.where(sure.any(axis=0), stages[sure.argmax(axis=0)], end)
+        self._looked_to = end
 
     def advance(self, stage: int) -> None:
         """Take all rows that want it to ``stage``."""

@@ -284,7 +284,9 @@ class Scheduler:
         stage = min(stage, max([piece.until for piece in cohort.pieces]))
         last = pace.stage_within(engine.slice, first, stage, rows)
         if cohort.stepwise:
-            last = min(last, first + 1 if cohort.asks_every_stage else pace.next_checkpoint(first))
+            last = min(
+                last, cohort.next_question() if cohort.asks_every_stage else pace.next_checkpoint(first)
+            )
         began = engine.clock()
         if self._left is not None:  # all that was done since then is what questions take besides their stages
             pace.observe_questions((self.joined + self.answered) / 2, began - self._left)

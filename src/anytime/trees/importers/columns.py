@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.validation import check_finite, naming_words
+from anytime.validation import check_finite, naming_words, warn_caller
 
 Finite = bool | Literal["allow-nan"]
 
@@ -148,6 +148,7 @@ def _encode_table(table: Any, categories: Mapping[int, Sequence[Any]]) -> NDArra
         values = table.iloc[:, column] if hasattr(table, "iloc") else table[name]
         if column in categories:
             encoded[:, column] = codes_of(values, categories[column])
+            _warn_of_unknown_words(name, values, encoded[:, column])
         elif _is_categorical(values):
             raise ValueError(
                 f"column {name!r} is categorical, but the model keeps no list of categories for it. "
@@ -156,6 +157,16 @@ def _encode_table(table: Any, categories: Mapping[int, Sequence[Any]]) -> NDArra
         else:
             encoded[:, column] = _numbers(values)
     return encoded
+
+
+def _warn_of_unknown_words(name: Any, values: Any, codes: NDArray[np.float64]) -> None:
+    """A whole column of words that training has not seen is mostly a mistake: another spelling, or another column."""
+    if codes.size > 1 and np.isnan(codes).all():
+        words = [word for word in list(values) if isinstance(word, str)]
+        if words:
+            warn_caller(
+                f"column {name!r}: training has seen none of its values, e.g. {str(words[0])!r}; all count as missing"
+            )
 
 
 def _is_categorical(values: Any) -> bool:
