@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from sklearn.ensemble import GradientBoostingClassifier
 
 from anytime import make_anytime
 from anytime.blocks import FunctionBlock
 from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import Run
+from anytime.forest_run import ForestRun
 from anytime.losses import LINKS
 from anytime.plan import Plan
 from anytime.runtime import BatchSession
@@ -150,6 +152,22 @@ def test_questions_stop_where_sessions_do_however_many_stages_there_are():
     stages = BatchSession(model, X, confidence=0.9).advance().stage
     assert_array_equal(served.stage, stages)
     assert not np.isin(stages, checkpoints_of(n)).all()
+
+
+def test_a_row_that_is_sure_late_is_not_asked_after_every_stage(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(200, 4))
+    trees = GradientBoostingClassifier(n_estimators=150, learning_rate=0.02, max_depth=2, random_state=0)
+    model = make_anytime(trees.fit(X, X[:, 0] + X[:, 1] > 0))
+    stages = BatchSession(model, X, confidence=0.8).advance().stage
+    calls, advance = [], ForestRun.advance
+    monkeypatch.setattr(ForestRun, "advance", lambda run, *a, **k: calls.append(run) or advance(run, *a, **k))
+    for row in (int(stages.argmin()), int(stages.argmax())):
+        calls.clear()
+        engine = VirtualEngine(model, steady(150, 1e-9), Adaptive(RESERVE), slo=10.0)
+        (served,) = replay(engine, [(0.0, X[row : row + 1], {"confidence": 0.8})])
+        assert served.stage[0] == stages[row]
+        assert 0 < len(calls) <= 2 + stages[row] // 64
+    assert stages.max() > 64
 
 
 @given(plans(), st.data(), st.sampled_from(["model", "realised"]))

@@ -82,11 +82,11 @@ def print_comparison(result: Comparison, *, log: bool = False) -> None:
         costs = [line["total cost"], line["cost to 90%"], line["cost to 95%"], line["cost to 99%"]]
         rows.append([str(name), *quality, *[number(cost) for cost in costs]])
     print_table(columns, rows)
-    console().print(f"timeliness: {meaning_of_timeliness(result.horizon, result.unit())}", soft_wrap=True)
     console().print(
         "to 90%: the cost at which a model has 90% of its gain over answering without any column",
         soft_wrap=True,
     )
+    console().print(f"timeliness: {meaning_of_timeliness(result.horizon, result.unit())}", soft_wrap=True)
 
 
 def _check_arguments(paths: Sequence[Path], data: Path) -> None:

@@ -127,11 +127,10 @@ def curve(
     if not hasattr(model, "stages"):
         records = [_whole(model, X, classes, judge, full_cost, meter)]
     elif meter == "budget" and _has_branches(model):
-        answers = [model.answer(X, budget=budget) for budget in _known_budgets(model)]
-        records = [
-            replace(judge.record(answer, answer.elapsed, classes), stage=point)
-            for point, answer in enumerate(answers)
-        ]
+        records = []
+        for budget, stage in _known_budgets(model):
+            answer = model.answer(X, budget=budget)
+            records.append(replace(judge.record(answer, answer.elapsed, classes), stage=stage))
     elif meter == "budget" and getattr(model, "meter", None) == "realised":
         records = []
         for budget in _budgets(model, X):
@@ -251,11 +250,13 @@ def _has_branches(model: Any) -> bool:
     return bool(getattr(getattr(model, "plan_", None), "branches", ())) and model.meter == "model"
 
 
-def _known_budgets(model: Any) -> list[float]:
-    """Budgets from which on something else is the best answer, from nothing to everything."""
+def _known_budgets(model: Any) -> list[tuple[float, int]]:
+    """Budgets from which on something else answers, each with the last stage of the chain that it pays for."""
     plan = model.plan_
-    budgets: list[float] = plan.costs.costs.amounts(plan.choices[0]).tolist()
-    return budgets
+    ticks, choice = plan.choices
+    changes = np.append(True, (np.diff(choice.branch) != 0) | (np.diff(choice.stages) != 0))
+    stages = plan.affordable(ticks[changes])
+    return list(zip(plan.costs.costs.amounts(ticks[changes]).tolist(), stages.tolist(), strict=True))
 
 
 def _budgets(model: Any, X: Any) -> list[float]:
