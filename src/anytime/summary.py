@@ -121,7 +121,7 @@ def _table(plan: Plan, unit: str | None) -> str:
         return ""
     cost = f"cost ({unit})" if unit else "cost"
     lines = [
-        (", ".join(step.groups), f"{step.price:.4g}", f"{step.model_cost:.4g}", f"{step.first}–{step.last}")  # noqa: RUF001
+        (", ".join(step.groups), f"{step.price:.4g}", f"{step.model_cost:.4g}", f"{step.first}–{step.last}")
         for step in bought[:_MOST_ROWS]
     ]
     head = "".join(f"<th>{escape(name)}</th>" for name in ("buys", "price", cost, "stages"))
