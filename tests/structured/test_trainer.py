@@ -21,7 +21,6 @@ from anytime.structured import (
 )
 from anytime.structured.beliefs import entropies
 from anytime.structured.learners import FittedUpdate
-from anytime.structured.objective import ElementLoss
 from anytime.structured.predictors import LinearPredictor, coded_starts
 
 
@@ -75,67 +74,6 @@ def test_training_objective_never_rises_where_stages_replace_the_scores(rules):
     values = [learned.value, *(step.value for step in learned.run(12))]
     assert len(values) > 3
     assert (np.diff(values) <= 1e-12).all()
-
-
-def seen_frequencies(n_steps, folds=0, **rules):
-    """Frequencies of the classes as the learner of each step is told them, and plain ones."""
-    structures, truth, _ = chains()
-    seen = []
-
-    class Spy:
-        def fit(self, task):
-            if task.like is None and len(seen) == task.n_before:
-                mass = task.loss.weight @ task.loss.truth
-                regions = np.bincount(task.table.regions.label, weights=task.loss.weight)
-                np.testing.assert_allclose(task.weight, regions)
-                seen.append(mass / mass.sum())
-            return TreeUpdateLearner(max_leaf_nodes=4, min_samples_leaf=5).fit(task)
-
-    learned = trainer(structures, truth, [Spy()], folds=folds, **rules)
-    assert len(learned.run(n_steps)) == n_steps
-    return np.array(seen), truth.mean(axis=0)
-
-
-@pytest.mark.parametrize("folds", [0, 3])
-def test_class_weights_of_steps_follow_the_schedule(folds):
-    """At step t a class counts by its frequency to the power of 1 - early_balance / t."""
-    seen, frequency = seen_frequencies(4, folds, early_balance=0.8)
-    for step, told in enumerate(seen, start=1):
-        softened = frequency ** (1 - 0.8 / step)
-        np.testing.assert_allclose(told, softened / softened.sum())
-    seen, _ = seen_frequencies(4, folds)
-    np.testing.assert_allclose(seen, np.tile(frequency, (4, 1)))  # without it they stay as they are
-
-
-@pytest.mark.parametrize("rules", [{}, {"folds": 3}, {"holdout": 0.2}], ids=str)
-def test_objective_falls_in_every_step_while_class_weights_change(rules):
-    """P1, step by step: each is judged with the weights that classes had at that step."""
-    structures, truth, _ = chains()
-    learned = trainer(structures, truth, early_balance=1.0, **rules)
-    for _ in range(6):
-        before = learned.scores.copy()
-        step = learned.step()
-        loss = learned._main.loss
-        assert step.gain > 0
-        assert step.gain == pytest.approx(loss.value(before) - loss.value(learned.scores))
-
-
-def test_a_loss_with_class_weights_adds_up_what_labels_of_each_class_lose():
-    rng = np.random.default_rng(0)
-    truth, weight, scores = rng.dirichlet(np.ones(3), 40), rng.random(40), rng.normal(size=(40, 3))
-    factor = np.array([0.5, 1.0, 4.0])
-    lost = -(weight[:, None] * truth * np.log(LINKS["softmax"].transform(scores))).sum(axis=0)
-    weighted = ElementLoss(truth, weight).weighted(factor)
-    assert weighted.value(scores) * weighted.total == pytest.approx(factor @ lost)
-    assert weighted.total == pytest.approx(factor @ (weight @ truth))
-    plain = ElementLoss(truth, weight)
-    assert plain.value(scores) * plain.total == pytest.approx(lost.sum())
-
-
-@pytest.mark.parametrize("power", [-0.1, 1.5, float("nan")])
-def test_early_balance_beyond_even_weights_is_refused(power):
-    with pytest.raises(ValueError, match="early_balance"):
-        StructuredRules(early_balance=power)
 
 
 class Worse:

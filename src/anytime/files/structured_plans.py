@@ -74,4 +74,6 @@ def read_structured(
         own |= found
         description["stages"].append(told)
         stage.done()
+    if f"{prefix}.offsets" in arrays:
+        own["offsets"] = arrays.take(f"{prefix}.offsets", "<f8", 2)
     return StructuredBlock.from_state(description, own)

@@ -128,14 +128,27 @@ class StructuredBlock(Block):
         Number of classes.
     n_columns : int
         Columns of the price list.
+    offsets : (S, K), default=None
+        What is added to the scores of all elements in the answer after each stage. The next stage goes on from the scores without
+        it, so that stages select, read and add what they do without offsets. They are for stages that add to the scores, and for
+        structures that lack no column. None: nothing is added.
     """
 
     kind = "structured"
     uses_answer = True
 
-    def __init__(self, updates: Sequence[Update], width: int, n_columns: int) -> None:
-        self.updates, self.width, self.n_columns = tuple(updates), width, n_columns
+    def __init__(
+        self, updates: Sequence[Update], width: int, n_columns: int, offsets: Array | None = None
+    ) -> None:
+        self.updates, self.width, self.n_columns, self.offsets = tuple(updates), width, n_columns, offsets
         self.n_stages = len(self.updates)
+        if offsets is not None:
+            if offsets.shape != (self.n_stages, width) or not np.isfinite(offsets).all():
+                raise ValueError(
+                    f"offsets of stages must be finite numbers of shape ({self.n_stages}, {width})"
+                )
+            if any(update.replaces for update in self.updates):
+                raise ValueError("stages that replace the scores have no offsets")
         for update in self.updates:
             predictor = update.predictor
             if predictor.width != width:
@@ -160,10 +173,10 @@ class StructuredBlock(Block):
 
     def reads(self, stage: int, X: Any, memory: Memory) -> NDArray[np.bool_] | None:
         """(n, d) columns that ``stage`` reads of each structure: none of one in which nothing is selected."""
-        update, scores = self.updates[stage], memory["answer"]
-        if update.selector.takes_all or not len(scores.values):
+        update, scores = self.updates[stage], self.scores_before(stage, memory["answer"].values)
+        if update.selector.takes_all or not len(scores):
             return None
-        which = update.selector.select_by(X, X.beliefs(scores.values))
+        which = update.selector.select_by(X, X.beliefs(scores))
         assert which is not None
         owner = X.regions(WHOLE).label[X.regions(update.selector.level).first[which]]
         columns = np.zeros((len(X), self.n_columns), dtype=bool)
@@ -171,13 +184,25 @@ class StructuredBlock(Block):
         return columns
 
     def proceed(self, first: int, stage: int, X: Any, memory: Memory) -> Any:
-        """What ``stage`` adds to the scores of all elements."""
-        scores: Ragged = memory["answer"]
-        return scores.like(self.updates[stage].change(X, scores.values))
+        """What ``stage`` adds to the answer of all elements."""
+        answer: Ragged = memory["answer"]
+        added = self.updates[stage].change(X, self.scores_before(stage, answer.values))
+        if self.offsets is not None:
+            added = added + np.diff(self.offsets[: stage + 1], axis=0, prepend=0.0)[-1]
+        return answer.like(added)
+
+    def scores_before(self, stage: int, answer: Array) -> Array:
+        """(E, K) the scores that ``stage`` goes on from, given the answer after the stages before it."""
+        return answer if self.offsets is None or not stage else answer - self.offsets[stage - 1]
+
+    def with_offsets(self, offsets: Array) -> StructuredBlock:
+        """The same stages, whose answers have other offsets."""
+        return StructuredBlock(self.updates, self.width, self.n_columns, offsets)
 
     def head(self, n_stages: int) -> StructuredBlock:
         """The first ``n_stages`` stages."""
-        return StructuredBlock(self.updates[:n_stages], self.width, self.n_columns)
+        offsets = None if self.offsets is None else self.offsets[:n_stages]
+        return StructuredBlock(self.updates[:n_stages], self.width, self.n_columns, offsets)
 
     def state(self) -> State:
         """What a file keeps."""
@@ -198,6 +223,8 @@ class StructuredBlock(Block):
                 }
             )
             arrays |= {f"{s}.{name}": array for name, array in own.items()}
+        if self.offsets is not None:
+            arrays["offsets"] = self.offsets
         return {"n_columns": self.n_columns, "width": self.width, "stages": stages}, arrays
 
     @classmethod
@@ -215,4 +242,4 @@ class StructuredBlock(Block):
             predictor = _PREDICTORS[stage["predictor"]].from_state(stage, own)
             selector = EntropySelector(stage["level"], stage["threshold"], stage["measured_at"])
             updates.append(Update(selector, predictor, stage["step"], stage["replaces"]))
-        return cls(updates, description["width"], description["n_columns"])
+        return cls(updates, description["width"], description["n_columns"], arrays.get("offsets"))

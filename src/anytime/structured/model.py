@@ -251,8 +251,7 @@ def train_structured(
     that buy nothing, when time is up, or by Ctrl-C after the first stage. ``before``: a trainer of the same data, to go on from.
     ``drawn``: what of the data there was no time for, for the warning.
     """
-    frequency = (labels.weight @ labels.truth + 1.0) / (labels.weight.sum() + labels.classes.size)
-    prior = np.log(frequency * rules.class_factors(frequency, 0))
+    prior = np.log((labels.weight @ labels.truth + 1.0) / (labels.weight.sum() + labels.classes.size))
     trainer = before or StructuredSpeedBoost(
         structures, labels.truth, labels.weight, costs, selectors, learners, rules,
         base=prior, groups=groups, seed=seed, n_threads=n_threads,

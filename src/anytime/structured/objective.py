@@ -36,12 +36,6 @@ class ElementLoss:
         """The loss of some elements."""
         return ElementLoss(self.truth, np.where(elements, self.weight, 0.0))
 
-    def weighted(self, factor: Array) -> ElementLoss:
-        """The loss where the labels of each class count ``factor``, (K,), times as much."""
-        share = self.truth * factor
-        total = share.sum(axis=1)
-        return ElementLoss(share / total[:, None], self.weight * total)
-
     def value(self, scores: Array) -> float:
         """The mean loss."""
         there = np.flatnonzero(self.weight)

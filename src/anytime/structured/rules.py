@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from anytime.structured.block import Update
 
 __all__ = ["StructuredRules", "StructuredStep"]
@@ -40,9 +37,6 @@ class StructuredRules:
         ``holdout``: draws in a row without a gain on what is held out after which there is no further step.
     learning_rate : float, default=1
         Times each step, after it was chosen.
-    early_balance : float, default=0
-        How much more rare classes count in early steps: at step t the weight of a class is multiplied by its frequency to the
-        power of ``-early_balance / t``. 0: weights are always the same; 1: at the first step all classes count the same.
     tried_candidates : int or None, default=None
         Pairs of selector and learner that are tried at each step, drawn anew; all are where none of these gains. None: all at
         each step.
@@ -60,7 +54,6 @@ class StructuredRules:
     holdout: float | None = None
     draws: int = 5
     learning_rate: float = 1.0
-    early_balance: float = 0.0
     tried_candidates: int | None = None
     judged_elements: int | None = None
 
@@ -69,13 +62,6 @@ class StructuredRules:
             raise ValueError("least_cost must be positive, and evaluation_cost not negative")
         if self.folds == 1 or self.folds < 0:
             raise ValueError(f"folds is {self.folds}; it must be 0 or at least 2")
-        if not 0 <= self.early_balance <= 1:
-            raise ValueError(f"early_balance is {self.early_balance}; it must be from 0 to 1")
-
-    def class_factors(self, frequency: NDArray[np.float64], n_steps: int) -> NDArray[np.float64]:
-        """(K,) what weights of classes are multiplied by after ``n_steps`` steps; 1 on average over elements."""
-        factor = np.maximum(frequency, 1e-9) ** (-self.early_balance / (n_steps + 1))
-        return np.asarray(factor / (factor @ frequency))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +72,13 @@ class StructuredStep:
     ----------
     update : Update
     gain : float
-        Drop of the objective on all training elements, with the weights that classes had at this step.
+        Drop of the objective on all training elements.
     cost : float
         Mean over structures of what it cost, given what they had bought.
     value : float
-        The objective after it, with the same weights.
+        The objective after it.
     held_out : float
-        The objective of the copies' held-out predictions after it, with the weights of late steps; NaN without copies.
+        The objective of the copies' held-out predictions after it; NaN without copies.
     selected : float
         Share of the regions of its level that it worked on.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -19,7 +20,8 @@ from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import Stop
 from anytime.estimator import Amount, Budget
 from anytime.parameters import shared, store
-from anytime.structured.block import EntropySelector
+from anytime.plan import Plan
+from anytime.structured.block import EntropySelector, StructuredBlock
 from anytime.structured.descriptors import DESCRIPTORS, GRID_STEP, LENGTHS, SoftCodes
 from anytime.structured.learners import BoostedTreesLearner
 from anytime.structured.model import ElementLabels, StructuredModel, class_weights, train_structured
@@ -42,6 +44,7 @@ _DICTIONARY_SHARE = (
 )
 _POINTS_PER_SECOND = 4000  # of the time of training: the most descriptors that are drawn ...
 _LEAST_POINTS = 10  # ... but at least so many for each centre
+_FADING = 0.8  # what each stage leaves of ``early_balance``
 
 
 class SceneParser(StructuredModel):
@@ -112,9 +115,10 @@ class SceneParser(StructuredModel):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
     early_balance : float, default=0.0
-        How much more rare classes count in early stages: in stage t the weight of a class is multiplied by its frequency to the
-        power of ``-early_balance / t``. The few trees of early stages hardly move scores from the frequencies of the classes,
-        so that without it rare classes are found late. 0: weights are the same in all stages.
+        How much more readily early answers name rare classes: this share of the logarithms of the frequencies of the classes
+        is taken off the scores after the first stage, and four fifths of the share before after each later one. The few trees of
+        early stages hardly move scores from these frequencies, so that without it rare classes are found late. Stages
+        themselves, and the answers after many of them, stay as they are. 0: nothing is taken off.
     time_budget : float, default=None
         Seconds that ``fit`` may take. None: no limit. Where they are few, stages are learned from some of the pictures, drawn at
         random, and with the first of ``descriptors`` only; a warning says so.
@@ -260,7 +264,6 @@ class SceneParser(StructuredModel):
                 least_cost=1e-3 * max(costs.total, 1e-6),
                 folds=self.folds,
                 holdout=self.holdout,
-                early_balance=self.early_balance,
                 tried_candidates=self.tried_candidates,
                 judged_elements=self.max_samples,
             ),
@@ -272,7 +275,11 @@ class SceneParser(StructuredModel):
             n_threads=threads,
             drawn=f"left time for {' and '.join(left_out)}" if left_out else "",
         )
-        self.plan_, self.classes_, self.features_ = plan, maps.classes, features
+        self.plan_, self.classes_, self.features_ = (
+            _balanced(plan, self.early_balance),
+            maps.classes,
+            features,
+        )
         self.steps_, self.n_features_in_ = trainer.steps, features.n_columns
         return self
 
@@ -427,6 +434,16 @@ def _dictionaries(
         if time_is_up():
             break
     return codes
+
+
+def _balanced(plan: Plan, share: float) -> Plan:
+    """The plan whose early answers have a share of the log frequencies of the classes, its base, taken off."""
+    if not share or not plan.n_stages:
+        return plan
+    (block,) = plan.blocks
+    assert isinstance(block, StructuredBlock)
+    shares = share * _FADING ** np.arange(plan.n_stages)
+    return replace(plan, blocks=[block.with_offsets(-shares[:, None] * plan.base)])
 
 
 def _atom_labels(

@@ -42,15 +42,15 @@ def selected_pixels(model: SceneParser, picture: Any) -> Iterator[NDArray[np.boo
     """
     scenes = model._structures([picture])
     atom = scenes.scenes[0].hierarchy.atom
-    run, stage = Run(model.plan_, scenes), 0  # type: ignore[arg-type]
+    run = Run(model.plan_, scenes)  # type: ignore[arg-type]
     for block in model.plan_.blocks:
         assert isinstance(block, StructuredBlock)
-        for update in block.updates:
-            scores: Any = run.scores()
-            which = update.selector.select(scenes, LINKS["softmax"].transform(scores.values))
+        for stage, update in enumerate(block.updates):
+            answer: Any = run.scores()
+            scores = block.scores_before(stage, answer.values)
+            which = update.selector.select(scenes, LINKS["softmax"].transform(scores))
             yield _atoms_in(scenes, update.selector.level, which)[atom]
-            stage += 1
-            run.advance(stage)
+            run.advance(stage + 1)
 
 
 def _atoms_in(scenes: Scenes, level: int, which: NDArray[np.intp] | None) -> NDArray[np.bool_]:

@@ -5,8 +5,7 @@ Grubb, *Anytime Prediction*, 2014: Algorithm 3.1 (``cost_aware=False``), Structu
 while they are learned, are those held-out predictions. At prediction the copies are gone.
 
 The objective, of the scores as they are added up in training, never rises: an update is taken by a line search, and one that
-replaces the scores only part of the way where they would be worse. With ``early_balance`` classes have other weights at each of
-the first steps, and the objective does not rise from before a step to after it.
+replaces the scores only part of the way where they would be worse.
 
 To use it for another kind of data: a subclass of ``Structures``, distributions to be predicted, prices, selectors and learners.
 
@@ -155,9 +154,7 @@ class StructuredSpeedBoost:
         levels = sorted({s.level for s in self.selectors})
         binned = BinnedLevels(structures, levels, self.n_classes, n_threads=n_threads)
         self._tables = {level: LevelTable(binned, level, self.n_classes) for level in levels}
-        self._loss = ElementLoss(truth, weight)  # with the weights of late steps
-        self._frequency = weight @ truth / self._loss.total
-        self._main = self._start(self._loss, costs.ledger(n))
+        self._main = self._start(ElementLoss(truth, weight), costs.ledger(n))
         self._copies = [
             self._start(
                 self._main.loss.on(self._in_fold != k),
@@ -230,7 +227,6 @@ class StructuredSpeedBoost:
 
         When time is up, the best so far is taken as it is; one that copies have not learned is not, unless it is the first.
         """
-        self._balance()
         told = _Told(self.structures, self.held_out_scores())  # before any copy is updated
         main, before = self._main, self._main.value
         best = None
@@ -260,23 +256,11 @@ class StructuredSpeedBoost:
         for copy, candidate in zip(self._copies, new, strict=True):
             if candidate is not None and self._move(copy, candidate) and copy.ledger is not main.ledger:
                 self._pay(copy.ledger, candidate)
-        held_out = self._loss.value(self.held_out_scores()) if self._copies else float("nan")
+        held_out = main.loss.value(self.held_out_scores()) if self._copies else float("nan")
         share = best.regions.size / max(self._tables[update.selector.level].regions.n_regions, 1)
         taken = StructuredStep(update, before - main.value, cost, main.value, held_out, share)
         self.steps.append(taken)
         return taken
-
-    def _balance(self) -> None:
-        """Give classes the weights of the next step."""
-        if not self.rules.early_balance:
-            return
-        loss = self._loss.weighted(self.rules.class_factors(self._frequency, len(self.steps)))
-        self._main.loss = loss
-        for k, copy in enumerate(self._copies):
-            copy.loss = loss.on(self._in_fold != k)
-        for learned in (self._main, *self._copies):
-            learned.value = learned.loss.value(learned.scores)
-            learned.region_weights.clear()
 
     # ------------------------------------------------------------------ candidates
 
