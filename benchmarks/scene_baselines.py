@@ -91,11 +91,13 @@ class RegionModel:
 
     features: SceneFeatures
     machine: HierarchicalInferenceMachine
+    balance: float = 0.0  # share of the log frequencies of the classes that is taken off the scores
 
     def labels(self, image: Picture) -> NDArray[np.intp]:
         """(h, w) a label for each pixel."""
         picture = Scenes([Scene(image, self.features)], self.features)
-        said: NDArray[np.intp] = self.machine.predict_proba(picture).argmax(axis=1)
+        scores = np.log(self.machine.predict_proba(picture)) - self.balance * self.machine.base
+        said: NDArray[np.intp] = scores.argmax(axis=1)
         return said[picture.scenes[0].hierarchy.atom]
 
 
@@ -206,6 +208,9 @@ def trained(variant: str, options: argparse.Namespace) -> tuple[RegionModel | Pi
 def judged(variant: str, options: argparse.Namespace) -> dict[str, Any]:
     """Run a variant over the test images one by one, from the image to labels of all pixels, in one thread."""
     model, took = trained(variant, options)
+    if options.balance:
+        assert isinstance(model, RegionModel)
+        model.balance = options.balance
     confusion = np.zeros((UNLABELLED, UNLABELLED))
     wall, processor = [], []
     for image, labels in zip(*judged_images(options), strict=True):
@@ -277,6 +282,13 @@ def main() -> None:
     parser.add_argument(
         "--held-out", metavar="VIDEO", help="judge by this training video; results are not written"
     )
+    parser.add_argument(
+        "--balance",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="take this share of the log frequencies of the classes off the scores of --variants; figures are printed only",
+    )
     parser.add_argument("--no-results", action="store_true", help="a rehearsal: results are not written")
     parser.add_argument(
         "--against", type=Path, help="a parser to be timed beside the variants; nothing is trained"
@@ -291,9 +303,13 @@ def main() -> None:
         return
     for variant in options.variants or VARIANTS:
         path = options.folder / f"baseline_{variant}.json"
-        if options.variants or not path.exists():
+        if options.balance:
+            print(variant, json.dumps(judged(variant, options)), flush=True)
+        elif options.variants or not path.exists():
             print(f"variant {variant}", flush=True)
             path.write_text(json.dumps(judged(variant, options)))
+    if options.balance:
+        return
     paths = {variant: options.folder / f"baseline_{variant}.json" for variant in VARIANTS}
     figures = {variant: json.loads(path.read_text()) for variant, path in paths.items() if path.exists()}
     if options.no_results or options.held_out:

@@ -4,7 +4,7 @@
     python benchmarks/scene_parsing.py time --images 20 --folder /tmp/camvid   # how long stages take: with nothing beside it,
                                                                                # or with --processor
     python benchmarks/scene_parsing.py test --folder /tmp/camvid               # results/scene_parsing.json
-    python benchmarks/scene_parsing.py develop --held-out 0006R0 --stages 6 --set early_balance=0.4   # how settings are chosen
+    python benchmarks/scene_parsing.py develop --held-out 0006R0 --stages 12 --early-balance 0 0.3 0.5   # how settings are chosen
     python benchmarks/scene_parsing.py train --short --stages 225 --images 100 --folder /tmp/short   # for scene_pictures.py
 
 Set ``ANYTIME_DATA`` to the folder that holds ``camvid`` (480 x 360 pixels, 11 classes; the images are JPEG copies of quality 90,
@@ -28,6 +28,7 @@ from PIL import Image
 
 import anytime as at
 from anytime.engine import Run
+from anytime.structured.scene_parser import _balanced
 from common import RESULTS, write
 
 CLASSES = (
@@ -230,12 +231,17 @@ def develop(options: argparse.Namespace) -> None:
         max_stages=options.stages,
         random_state=options.seed,
     )
-    model.set_params(**settings(options)).fit(images, maps)
-    confusion, _, ms = parsed(model, *some_of_videos(options.held_out, True, 34))
-    print("stage  price  processor ms  pixels, %  class recall, %")
-    for stage, cost in enumerate(model.plan_.expected_costs, start=1):
-        judged = scores(confusion[stage])
-        print(f"{stage:5}  {cost:5.0f}  {ms[stage]:12.0f}  {judged['pixel']:9.1f}  {judged['class']:15.1f}")
+    model.set_params(**settings(options), early_balance=0.0).fit(images, maps)
+    plan = model.plan_
+    for share in options.early_balance:  # of the same stages
+        model.plan_ = _balanced(plan, share)
+        confusion, _, ms = parsed(model, *some_of_videos(options.held_out, True, 34))
+        print(f"early_balance={share}\nstage  price  processor ms  pixels, %  class recall, %")
+        for stage, cost in enumerate(plan.expected_costs, start=1):
+            judged = scores(confusion[stage])
+            print(
+                f"{stage:5}  {cost:5.0f}  {ms[stage]:12.0f}  {judged['pixel']:9.1f}  {judged['class']:15.1f}"
+            )
 
 
 def test(options: argparse.Namespace) -> None:
@@ -314,6 +320,14 @@ def main() -> None:
     )
     parser.add_argument(
         "--set", nargs="*", default=[], metavar="NAME=VALUE", help="train, develop: settings of the parser"
+    )
+    parser.add_argument(
+        "--early-balance",
+        nargs="*",
+        type=float,
+        default=[0.5],
+        metavar="SHARE",
+        help="develop: compare these",
     )
     parser.add_argument("--seed", type=int, default=0, help="develop: of the parser")
     parser.add_argument("--folds", type=int, default=0)

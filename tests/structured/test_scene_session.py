@@ -247,10 +247,12 @@ def test_interrupts_are_answered_within_five_milliseconds():
     assert np.quantile(late, 0.95) < 0.005
 
 
-def test_pixels_of_a_stage_are_those_whose_scores_it_changes(model, picture):
+def test_pixels_of_a_stage_are_those_whose_scores_it_changes(picture):
     """What is shown as selected is where the stage works: scores change nowhere else."""
-    answers = list(model.stages([picture]))
-    for before, after, mask in zip(answers, answers[1:], selected_pixels(model, picture), strict=False):
+    model = parser(thresholds=(0.3,), early_balance=0.0).fit(*streets(8))
+    answers, masks = list(model.stages([picture])), list(selected_pixels(model, picture))
+    for before, after, mask in zip(answers, answers[1:], masks, strict=False):
         changed = (before.scores.values != after.scores.values).any(axis=1)
         assert not (after.scores.like(changed).parts()[0] & ~mask).any()
-    assert next(iter(selected_pixels(model, picture))).all()
+    assert masks[0].all()
+    assert any(0 < mask.mean() < 1 for mask in masks)  # some stages do select

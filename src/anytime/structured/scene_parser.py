@@ -44,7 +44,7 @@ _DICTIONARY_SHARE = (
 )
 _POINTS_PER_SECOND = 4000  # of the time of training: the most descriptors that are drawn ...
 _LEAST_POINTS = 10  # ... but at least so many for each centre
-_FADING = 0.8  # what each stage leaves of ``early_balance``
+_FADING = 0.7  # what each stage leaves of ``early_balance``
 
 
 class SceneParser(StructuredModel):
@@ -114,11 +114,11 @@ class SceneParser(StructuredModel):
         seen a picture (stacking). 0: none.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
-    early_balance : float, default=0.0
-        How much more readily early answers name rare classes: this share of the logarithms of the frequencies of the classes
-        is taken off the scores after the first stage, and four fifths of the share before after each later one. The few trees of
-        early stages hardly move scores from these frequencies, so that without it rare classes are found late. Stages
-        themselves, and the answers after many of them, stay as they are. 0: nothing is taken off.
+    early_balance : float, default=0.5
+        How much more readily early answers name rare classes. This share of the log frequencies of the classes is taken off the
+        scores after the first stage, and seven tenths of the share before after each later one: the few trees of early
+        stages hardly move scores from these frequencies, so that without it rare classes are found late. It is a matter of
+        answers only: stages select, buy and add the same, and after ten stages hardly anything is taken off. 0: nothing is.
     time_budget : float, default=None
         Seconds that ``fit`` may take. None: no limit. Where they are few, stages are learned from some of the pictures, drawn at
         random, and with the first of ``descriptors`` only; a warning says so.
@@ -197,7 +197,7 @@ class SceneParser(StructuredModel):
         holdout: float | None = None,
         folds: int = 0,
         class_weight: Any = None,
-        early_balance: float = 0.0,
+        early_balance: float = 0.5,
         time_budget: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
