@@ -54,7 +54,8 @@ def phases(given: argparse.Namespace) -> Any:
     from anytime.growth.phases import PRESETS, Phases
 
     preset = PRESETS[given.preset]
-    recipes = [replace(r, compile=given.compile) for r in (preset.seed, preset.candidates, preset.child)]
+    own = {"compile": given.compile, "channels_last": None if not given.channels_first else False}
+    recipes = [replace(r, **own) for r in (preset.seed, preset.candidates, preset.child)]
     if given.batch is not None:
         recipes = [replace(r, batch_size=given.batch) for r in recipes]
     if given.rate is not None:
@@ -218,6 +219,7 @@ def final(given: argparse.Namespace) -> None:
         weight_decay=5e-4,
         label_smoothing=0.1,
         compile=given.compile,
+        channels_last=None if not given.channels_first else False,
     )
     architecture = widest(found, given.parameters)
     print(f"width {architecture.width}, {architecture.counts()}", flush=True)
@@ -286,12 +288,12 @@ def main() -> None:
     parser.add_argument("--batch", type=int)
     parser.add_argument("--rows", type=int, help="only so many images, for a rehearsal")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--channels-first", action="store_true", help="store images as torch does by default")
     given = parser.parse_args()
     without_compiled_parts()
     if given.do != "report":
         import torch
 
-        torch.backends.cudnn.benchmark = True
         torch.set_float32_matmul_precision("high")
     given.out.mkdir(parents=True, exist_ok=True)
     {"search": search, "seed": seed_alone, "final": final, "report": report}[given.do](given)

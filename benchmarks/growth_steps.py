@@ -45,7 +45,7 @@ def grown(n: int, width: int, growths: int) -> Any:
 
 
 def prepared(
-    architecture: Any, turns: int, share: float, batch: int, device: str, compile: bool
+    architecture: Any, turns: int, share: float, batch: int, device: str, compile: bool, channels_last: bool
 ) -> tuple[list[Any], list[Any], Any]:
     """Training steps that take turns, what to call before each, and the network; 0 turns: without candidates."""
     import torch
@@ -53,12 +53,14 @@ def prepared(
     from anytime.growth.candidates import add_candidates
     from anytime.growth.cells import build
     from anytime.networks.recipe import TrainingRecipe
-    from anytime.networks.stepping import TrainingStep, make_optimizer
+    from anytime.networks.stepping import TrainingStep, image_layout, laid_out, make_optimizer
     from anytime.networks.weights import ConstantWeights
 
     torch.manual_seed(0)
-    recipe = TrainingRecipe(batch_size=batch, learning_rate=0.1, compile=compile)
-    layout = torch.channels_last
+    recipe = TrainingRecipe(
+        batch_size=batch, learning_rate=0.1, compile=compile, channels_last=channels_last
+    )
+    layout = image_layout(recipe, torch.device(device))
     network = build(architecture)
     candidates = add_candidates(network, share=share) if turns else None
     network = network.to(device, memory_format=layout).train()
@@ -66,9 +68,10 @@ def prepared(
     extra = None if candidates is None else lambda: candidates.l1(0.01)
     before = [] if candidates is None else candidates.turns(turns)
     before = before or [lambda: None]
+    pool = torch.cuda.graph_pool_handle() if device == "cuda" else None
     steps = [
         TrainingStep(
-            network, recipe, ConstantWeights(), optimizer, lambda x: x.to(memory_format=layout), extra
+            network, recipe, ConstantWeights(), optimizer, lambda x: laid_out(x, layout), extra, pool
         )
         for _ in before
     ]
@@ -134,6 +137,8 @@ def main() -> None:
     parser.add_argument("--ways", nargs="*", default=["1x1", "1x1/4", "7x1", "7x1/2", "7x1/4"])
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--channels-first", action="store_true", help="store images as torch does by default")
+    parser.add_argument("--try-algorithms", action="store_true", help="let cuDNN time its algorithms first")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     without_compiled_parts()
@@ -142,7 +147,7 @@ def main() -> None:
     from anytime.networks.devices import default_device
 
     device = given.device or default_device().type
-    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.benchmark = given.try_algorithms
     torch.set_float32_matmul_precision("high")
     x = torch.randn(given.batch, 3, 32, 32, device=device)
     y = torch.randint(0, 10, (given.batch,), device=device)
@@ -150,7 +155,9 @@ def main() -> None:
     for growths in given.growths:
         architecture = grown(given.n, given.width, growths)
         made = {
-            way: prepared(architecture, *read(way), given.batch, device, given.compile)
+            way: prepared(
+                architecture, *read(way), given.batch, device, given.compile, not given.channels_first
+            )
             for way in ("0x1", *given.ways)
         }
         seconds = measured(made, x, y, given.repeats, device)
@@ -176,6 +183,8 @@ def main() -> None:
         "width": given.width,
         "batch": given.batch,
         "compile": given.compile,
+        "channels last": not given.channels_first,
+        "cuDNN times its algorithms": given.try_algorithms,
         "rows": rows,
     }
     if given.out is not None:

@@ -60,6 +60,20 @@ def sf(x: Tensor, v: Tensor) -> Tensor:
     return silent
 
 
+class _Dense(torch.autograd.Function):
+    """Forwards its argument, backwards a gradient that is stored as the argument is: others are slow to normalise."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        last = x.ndim == 4 and x.is_contiguous(memory_format=torch.channels_last)
+        ctx.layout = torch.channels_last if last else torch.contiguous_format
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        return gradients[0].contiguous(memory_format=ctx.layout)
+
+
 class CandidateUnion(nn.Module):
     """All candidate shortcuts into one output: number ``i * len(ops) + j`` is op j on input i."""
 
@@ -116,7 +130,7 @@ class CandidateUnion(nn.Module):
             positive = torch.relu(x)
             for j in range(len(ops))[self.active]:
                 op = ops[j]
-                said = op.after_relu(positive) if hasattr(op, "after_relu") else op(x)
+                said = _Dense.apply(op.after_relu(positive) if hasattr(op, "after_relu") else op(x))
                 split = said.unflatten(1, (len(group), -1))
                 weights = self.weights.index_select(0, numbers[j]).to(said.dtype)
                 weighted = split * weights.reshape(-1, *[1] * (split.ndim - 2))

@@ -229,10 +229,10 @@ class ShortcutMerge(nn.Module):
             total = sum(weight * output for weight, output in zip(self.weights, outputs, strict=True))
             assert isinstance(total, Tensor)
             return self.gate * total
-        joined = torch.cat(outputs, dim=1)
         if self.linear:
-            return self.project(joined)
-        return self.norm(self.project(torch.relu(joined)))
+            return self.project(torch.cat(outputs, dim=1))
+        # ReLU of each: its gradient is stored densely, a slice of that of the joined layer would be slow to normalise
+        return self.norm(self.project(torch.cat([torch.relu(output) for output in outputs], dim=1)))
 
 
 # ---------------------------------------------------------------------- seed units

@@ -60,8 +60,7 @@ class Scaling:
             ]
             self._there[key] = tuple(a[:, None, None] if x.ndim == 4 and a.ndim == 1 else a for a in both)
         centre, spread = self._there[key]
-        scaled = ((exact - centre) / spread).float()
-        return scaled.to(memory_format=torch.channels_last) if scaled.is_cuda and scaled.ndim == 4 else scaled
+        return ((exact - centre) / spread).float()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"centre": self.centre, "spread": self.spread, "_there": {}}

@@ -65,6 +65,8 @@ class TrainingRecipe:
         Heads learn at full speed; the weights of the scheme say how much of each exit's gradient enters the blocks.
     bfloat16 : bool or None
         Compute in bfloat16 where it is safe. None: on a GPU.
+    channels_last : bool or None
+        Store images and filters with the channels last. None: on a GPU.
     compile : bool
         Compile the network with ``torch.compile``.
     """
@@ -84,6 +86,7 @@ class TrainingRecipe:
     distillation: float = 0.0
     decoupled: bool = False
     bfloat16: bool | None = None
+    channels_last: bool | None = None
     compile: bool = False
 
     def __post_init__(self) -> None:

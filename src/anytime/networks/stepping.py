@@ -18,7 +18,15 @@ from anytime.networks.recipe import TrainingRecipe
 from anytime.networks.running_mean import copy_of
 from anytime.networks.weights import FirstOrder, LossWeights
 
-__all__ = ["TrainingError", "TrainingStep", "autocast", "exit_losses", "make_optimizer"]
+__all__ = [
+    "TrainingError",
+    "TrainingStep",
+    "autocast",
+    "exit_losses",
+    "image_layout",
+    "laid_out",
+    "make_optimizer",
+]
 
 
 class TrainingError(RuntimeError):
@@ -78,6 +86,8 @@ class TrainingStep:
         From a batch as it is stored to what the network reads.
     extra_loss : callable, default=None
         Gives what is added to the loss of every batch.
+    graph_pool : optional
+        Memory of the GPU that recorded steps share which are never replayed at the same time.
     """
 
     def __init__(
@@ -88,9 +98,10 @@ class TrainingStep:
         optimizer: torch.optim.Optimizer,
         prepare: Callable[[Tensor], Tensor],
         extra_loss: Callable[[], Tensor] | None = None,
+        graph_pool: Any = None,
     ) -> None:
         self._network, self._recipe, self._scheme = network, recipe, scheme
-        self._extra_loss = extra_loss
+        self._extra_loss, self._graph_pool = extra_loss, graph_pool
         self._optimizer, self._prepare = optimizer, prepare
         self._forward: Callable[..., Tensor] = torch.compile(network) if recipe.compile else network
         self._parameters = [p for p in network.parameters() if p.requires_grad]
@@ -167,7 +178,7 @@ class TrainingStep:
                     self._eager(*static[:2], None, static[2])
             torch.cuda.current_stream().wait_stream(aside)
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
+            with torch.cuda.graph(graph, pool=self._graph_pool):
                 losses = self._eager(*static[:2], None, static[2])[1]
         self._graph, self._tensors = graph, (*static, losses)
         self._recorded_gradients = [p.grad for p in self._parameters]  # every replay writes them anew
@@ -241,6 +252,17 @@ def autocast(recipe: TrainingRecipe, device: torch.device) -> Any:
     """The context in which a network computes while it is trained."""
     wanted = device.type == "cuda" if recipe.bfloat16 is None else recipe.bfloat16
     return torch.autocast(device.type, torch.bfloat16, enabled=wanted)
+
+
+def image_layout(recipe: TrainingRecipe, device: torch.device) -> torch.memory_format:
+    """How images and filters are stored while a network is trained."""
+    last = device.type == "cuda" if recipe.channels_last is None else recipe.channels_last
+    return torch.channels_last if last else torch.contiguous_format
+
+
+def laid_out(x: Tensor, layout: torch.memory_format) -> Tensor:
+    """A batch in that layout, where it holds images."""
+    return x.to(memory_format=layout) if x.ndim == 4 else x
 
 
 def make_optimizer(

@@ -29,7 +29,14 @@ from anytime.networks.processes import (
 )
 from anytime.networks.recipe import TrainingRecipe
 from anytime.networks.running_mean import RunningMean, copy_of
-from anytime.networks.stepping import TrainingError, TrainingStep, autocast, make_optimizer
+from anytime.networks.stepping import (
+    TrainingError,
+    TrainingStep,
+    autocast,
+    image_layout,
+    laid_out,
+    make_optimizer,
+)
 from anytime.networks.weights import ConstantWeights, LossWeights, mean_over_processes
 
 __all__ = ["NetworkTrainer"]
@@ -92,9 +99,10 @@ class NetworkTrainer:
         self.device = chosen_device(device)
         self.recipe = recipe
         self.scheme = ConstantWeights() if scheme is None else scheme
-        layout = torch.channels_last if self.device.type == "cuda" else torch.contiguous_format
+        layout = image_layout(recipe, self.device)
         self.network = network.to(self.device, memory_format=layout)
-        self._prepare = (lambda x: x.float()) if prepare is None else prepare
+        scaled = prepare or Tensor.float
+        self._prepare = lambda x: laid_out(scaled(x), layout)
         self.seed, self.report, self.after_step = seed, report, after_step
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         if self.checkpoint is not None and not self.checkpoint.absolute().parent.is_dir():
@@ -107,8 +115,9 @@ class NetworkTrainer:
         self._average = None if recipe.average is None else RunningMean(self.network, recipe.average)
         self._before_average: dict[str, Tensor] | None = None
         self._turns = turns or [lambda: None]
+        pool = torch.cuda.graph_pool_handle() if self.device.type == "cuda" else None
         self._steps = [
-            TrainingStep(self.network, recipe, self.scheme, self._optimizer, self.prepare, extra_loss)
+            TrainingStep(self.network, recipe, self.scheme, self._optimizer, self.prepare, extra_loss, pool)
             for _ in self._turns
         ]
 
