@@ -57,9 +57,7 @@ def prepared(
     from anytime.networks.weights import ConstantWeights
 
     torch.manual_seed(0)
-    recipe = TrainingRecipe(
-        batch_size=batch, learning_rate=0.1, compile=compile, channels_last=channels_last
-    )
+    recipe = TrainingRecipe(batch_size=batch, learning_rate=0.1, compile=compile, channels_last=channels_last)
     layout = image_layout(recipe, torch.device(device))
     network = build(architecture)
     candidates = add_candidates(network, share=share) if turns else None

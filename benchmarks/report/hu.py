@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from common import measured
 from report.charts import Chart, Panel, Series
-from report.claims import NOT, OTHER_TABLES, REPRODUCED, SHAPE, Claim, last_exits
+from report.claims import MET, NOT, OTHER_TABLES, REPRODUCED, SHAPE, Claim, last_exits
 
 SCHEMES = {"const": "CONST", "linear": "LINEAR", "adaloss": "AdaLoss", "auto": "auto (ours)"}
 
@@ -110,7 +110,11 @@ def hu_networks_streams_growth() -> list[Claim]:
     ahead = sum(one["SGB / Base, fair"] < 0.9 for one in sets.values())
     regret = streams["regret"]["pol"]["squared, depth 5"]["by learners"]
     kinks = streams["counter-example"]
-    alone = measured("growth_cifar")["seed alone"]["held_out_error"]
+    growth = measured("growth_cifar")
+    by_256 = growth["batches of 256, three trainings side by side"]
+    alone = by_256["seed alone"]["held_out_error"]
+    best = {name: one["networks"][-1]["held_out_error"] for name, one in by_256["searches"].items()}
+    last = growth["last network"]
     return [
         Claim(
             "table 4.1",
@@ -181,7 +185,17 @@ def hu_networks_streams_growth() -> list[Claim]:
             "hu_growth",
             "Networks that grow by weight beat random growth on CIFAR-10",
             NOT,
-            f"nine minutes are too short: the seed alone, {alone:.1%} wrong, beats both",
+            f"{best['weight-0']:.1%} against {best['random-0']:.1%} wrong after 8.4 minutes, the seed alone {alone:.1%}",
+            best["weight-0"] > best["random-0"],
+        ),
+        Claim(
+            "6",
+            "hu_growth",
+            "A network found by growth, made deeper and wider, has at most 5 % error on CIFAR-10",
+            MET,
+            f"{last['test_error']:.1%} with {last['parameters'] / 1e6:.1f} M parameters, "
+            f"{last['training_seconds'] / 60:.0f} minutes",
+            last["test_error"] <= 0.05,
         ),
     ]
 
