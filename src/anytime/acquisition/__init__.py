@@ -9,14 +9,13 @@ from anytime.acquisition.additive import (
 )
 from anytime.acquisition.estimators import AcquisitionClassifier, AcquisitionRegressor
 from anytime.acquisition.expected_cost import AlgorithmSelector, ExpectedCostClassifier
-from anytime.acquisition.margin_classifier import EstimatedAccuracy, MarginAcquisitionClassifier, MarginTrace
+from anytime.acquisition.margin_classifier import MarginAcquisitionClassifier, MarginTrace
 
 __all__ = [
     "AcquisitionClassifier",
     "AcquisitionRegressor",
     "AdditiveClassifier",
     "AlgorithmSelector",
-    "EstimatedAccuracy",
     "ExpectedCostClassifier",
     "FunctionTerms",
     "LinearTerms",

@@ -73,21 +73,6 @@ class MarginTrace:
         return np.asarray((self.groups >= 0).sum(axis=1))
 
 
-@dataclass(frozen=True, eq=False)
-class EstimatedAccuracy:
-    """Estimated against actual accuracy after each number of purchases, (T,) each."""
-
-    purchases: NDArray[np.int64]
-    estimated: Array
-    actual: Array
-    cost: Array
-
-    @property
-    def largest_gap(self) -> float:
-        """The largest difference between the two."""
-        return float(np.abs(self.estimated - self.actual).max(initial=0.0))
-
-
 class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
     """Buys for each row, one at a time, the group that puts most rows like it on the right side of a given classifier.
 
@@ -331,18 +316,6 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
         groups, paid, estimate, scores = _followed(self._block(), X)
         labels = self._decide(scores.reshape(-1, 1)).reshape(scores.shape)
         return MarginTrace(self.costs_.names, groups, self.costs_.amounts(paid), estimate, labels)
-
-    def estimated_accuracy(self, X: ArrayLike, y: ArrayLike) -> EstimatedAccuracy:
-        """Estimated against actual accuracy on labelled rows, after every number of purchases (Nan 2018, Table 2.1)."""
-        trace = self.trace(X)
-        right = trace.labels == np.asarray(y)[:, None]
-        n_stages = trace.groups.shape[1]
-        return EstimatedAccuracy(
-            np.arange(1, n_stages + 1),
-            trace.estimate.mean(axis=0),
-            right.mean(axis=0),
-            trace.cost.mean(axis=0),
-        )
 
     def _block(self) -> MarginBlock:
         for block in self.plan_.blocks:

@@ -127,42 +127,6 @@ def plans(draw: st.DrawFn, n_columns: int = 4) -> Plan:
     )
 
 
-@st.composite
-def branching_plans(draw: st.DrawFn, n_columns: int = 4) -> Plan:
-    """A chain of stages that replace each other, with branches beside it that read other sets of columns.
-
-    The last stage of the chain is the best of all, as in every plan that was not cut.
-    """
-    n_outputs = draw(st.sampled_from([1, 3]))
-    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    costs = draw(feature_costs(n_columns)).bind(n_columns)
-    base, priced = random.normal(size=n_outputs), draw(st.booleans())
-
-    def some(n_stages: int, n_read: int, **more: Any) -> Plan:
-        blocks = []
-        for _ in range(n_stages):
-            columns = random.choice(n_columns, size=n_read, replace=False)
-            blocks.append(LinearBlock(columns, random.normal(size=(n_read, n_outputs))))
-        return Plan(
-            blocks=blocks,
-            costs=costs,
-            base=base,
-            link="logistic" if n_outputs == 1 else "softmax",
-            evaluation_costs=random.choice([0.0, 0.5], size=n_stages) if priced else None,
-            replaces=np.arange(n_stages) == 0
-            if n_stages > 1 and random.random() < 0.3
-            else np.ones(n_stages, dtype=bool),
-            **more,
-        )
-
-    branches = [
-        some(n_stages, int(random.integers(1, n_columns + 1)), quality=random.normal(size=n_stages + 1))
-        for n_stages in draw(st.lists(st.integers(1, 2), max_size=4))
-    ]
-    n_stages = draw(st.integers(1, 4))
-    return some(n_stages, 2, quality=np.append(np.sort(random.normal(size=n_stages)), 9.0), branches=branches)
-
-
 @functools.cache
 def rules(n_outputs: int = 1) -> st.SearchStrategy[Rule]:
     """Questions about the scores of a row, for a classifier's plan."""
