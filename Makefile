@@ -45,7 +45,7 @@ test: $(VENV)/.dev native-test ## all tests: native (plain and sanitized), Pytho
 	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not realtime"
 	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -m realtime $$(grep -rl --include='*.py' 'mark\.realtime' tests research)
 
-test-all: $(VENV)/.all test ## the same with torch, which is installed first (a wheel for CPUs where there is no GPU)
+test-all: $(VENV)/.all test ## the same with torch (a wheel for CPUs where there is no GPU) and Ray, which are installed first
 
 quick: $(VENV)/.dev ## the Python tests without the slow ones
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not realtime"
@@ -130,6 +130,8 @@ $(VENV)/.all: $(VENV)/.dev
 	  || $(BIN)/python -m pip install -q --no-deps --retries 1 --timeout 15 --index-url $(TORCH_INDEX) "torch>=2.2" 2>/dev/null \
 	  || echo "no torch for CPUs in PIP_FIND_LINKS or $(TORCH_INDEX): taking that of PyPI, which may be gigabytes"
 	@$(BIN)/python -m pip install -q --no-build-isolation -e ".[dev,torch]"
+	@echo "installing Ray"
+	@$(BIN)/python -m pip install -q --no-build-isolation -e ".[ray]" || echo "no Ray for this Python: tests of clusters are skipped"
 	@touch $@
 
 # $(1): name of the build folder, $(2): sanitizers ON or OFF

@@ -54,9 +54,7 @@ def log_loss(probability, truth):
 
 
 def uses(cluster):
-    import ray
-
-    return ray.get([worker.process.remote() for worker in cluster.crew.workers])
+    return cluster.crew.together("process", [()] * cluster.crew.size)
 
 
 def boosted(n_trees):
@@ -134,9 +132,12 @@ def kills(args):
 
 def cost_model(args):
     """Seconds per tree = those of few rows, which are latencies, with as many workers + compute x rows / cores in use."""
+    import ray
+
     n, n_trees, cores = args.rows or 400_000, 12, os.cpu_count() or 1
     X, y = made_up(n)
     small, large = {}, {}
+    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
     for n_workers in (1, 2, 3, 4):
         with at.distributed.cluster(workers=n_workers):
             for rows, into in ((_FEW, small), (n, large)):
@@ -147,6 +148,7 @@ def cost_model(args):
                 began = time.perf_counter()
                 boosted(2 + n_trees).fit(X[:rows], y[:rows])
                 into[n_workers] = (time.perf_counter() - began - short) / n_trees
+    ray.shutdown()
     per_worker, compute = max(small[2] - small[1], 1e-6), (large[1] - small[1]) / (n - _FEW)
     rows = {}
     for n_workers, measured in large.items():
@@ -212,7 +214,7 @@ def prediction(args):
             ).to_parquet(Path(folder) / "local.parquet")
         local = own_seconds() - began
         with at.distributed.cluster(workers=2):
-            at.distributed.predict(model, frame[:1000], Path(folder) / "warm")
+            at.distributed.predict(model, source, Path(folder) / "warm")  # starts the processes
             began, spent = time.perf_counter(), _session_seconds()
             at.distributed.predict(model, source, target)
             wall, spent = time.perf_counter() - began, _session_seconds() - spent

@@ -14,6 +14,8 @@ from sklearn.base import is_classifier as classifies
 
 import anytime as at
 from anytime.distributed.checkpoints import Checkpoint
+from anytime.distributed.rows import slow_worker
+from anytime.distributed.worker import RoundReport
 from anytime.spreading import CLUSTER
 
 COSTS = at.FeatureCosts([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
@@ -221,6 +223,16 @@ def test_group_pursuit_from_moments_of_several_workers(three, table):
         scores, expected = (getattr(fitted, answer)(X) for fitted in (together, alone))
         assert together.order_ == alone.order_
         np.testing.assert_allclose(scores, expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
+
+
+def test_a_worker_that_keeps_the_others_waiting_is_named():
+    def rounds(*busy):
+        return [[RoundReport(None, True, None, 0.0, seconds, 0.0, 0) for seconds in busy]] * 10
+
+    assert "worker 1 took 3.0 times" in slow_worker(rounds(1.0, 3.0, 1.0))
+    assert slow_worker(rounds(1.0, 1.2, 1.0)) is None
+    assert slow_worker(rounds(0.01, 0.03, 0.01)) is None
+    assert slow_worker(rounds(9.0)) is None
 
 
 def test_a_model_that_is_not_spread_says_so(three, table):

@@ -22,12 +22,14 @@ from anytime.losses import training_loss
 from anytime.plan import Array, Plan
 from anytime.spreading import SpreadRows
 from anytime.trees.growing import TreeGrower
+from anytime.validation import warn_caller
 
 if TYPE_CHECKING:
     from anytime.distributed.cluster import Cluster
 
 __all__ = ["ClusterRounds", "RowsOfCluster"]
 
+_SLOW, _WORTH_SAYING = 1.5, 5.0  # times the usual, and seconds lost, from which on a slow worker is named
 _SAMPLE = 200_000  # rows from which bins are found: the default of ``BinnedData.fit``
 
 
@@ -212,6 +214,9 @@ class ClusterRounds(GradientRounds):
         """Up to so many rounds in all, those of a checkpoint included; see ``GradientRounds.run``."""
         super().run(n_estimators - len(self.rounds), n_iter_no_change, time_is_up)
         self._checkpoint.end()
+        slow = slow_worker(self.spread.cluster.reports)
+        if slow is not None:
+            warn_caller(slow)
 
     def _go_on(self) -> None:
         """Take over the rounds of a checkpoint of the same fit."""
@@ -222,6 +227,21 @@ class ClusterRounds(GradientRounds):
         if self.losses:
             self._least = int(np.argmin(self.losses))
         self.crew.together("catch_up", [(self.rounds,)] * self.crew.size)
+
+
+def slow_worker(reports: Sequence[Sequence[RoundReport]]) -> str | None:
+    """What to say where one worker has kept the others waiting all the time."""
+    if not reports or len(reports[0]) < 2:
+        return None
+    busy = np.array([[report.busy_seconds for report in of_round] for of_round in reports]).sum(axis=0)
+    slowest, usual = int(busy.argmax()), float(np.median(busy))
+    lost = busy[slowest] - usual
+    if busy[slowest] < _SLOW * usual or lost < _WORTH_SAYING:
+        return None
+    return (
+        f"worker {slowest} took {busy[slowest] / usual:.1f} times as long as usual, and the others waited {lost:.0f} s for it: "
+        "give it fewer rows (shares=), or look at its machine"
+    )
 
 
 def _part_of(objective: MeanLoss, rows: slice | NDArray[np.intp], ours: bool) -> MeanLoss:

@@ -62,6 +62,7 @@ class RoundReport:
     grew: bool
     judged: Array | None  # (h, K): scores of rows that are judged on
     processor_seconds: float
+    busy_seconds: float  # on the clock, waiting for others not counted
     waiting_seconds: float
     bytes_sent: int
 
@@ -220,17 +221,20 @@ class Worker:
         if boosting.bought is not None:
             self._before.bought = boosting.bought.copy()
         self._before.rounds = []
-        clock, waited, sent = time.process_time(), peers.seconds_waiting, peers.bytes_sent
+        began, clock = time.perf_counter(), time.process_time()
+        waited, sent = peers.seconds_waiting, peers.bytes_sent
         boosting.grower = replace(boosting.grower, peers=peers)
         boosting.rounds = []  # the driver keeps them
         grew = boosting.round()
         self.n_rounds += 1
+        waited = peers.seconds_waiting - waited
         return RoundReport(
             stage=boosting.rounds[-1] if grew and self.rank == 0 else None,
             grew=grew,
             judged=None if self._judge is None else boosting.scores[self._judge],
             processor_seconds=time.process_time() - clock,
-            waiting_seconds=peers.seconds_waiting - waited,
+            busy_seconds=time.perf_counter() - began - waited,
+            waiting_seconds=waited,
             bytes_sent=peers.bytes_sent - sent,
         )
 
