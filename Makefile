@@ -51,8 +51,10 @@ quick: $(VENV)/.dev ## the Python tests without the slow ones
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not realtime"
 
 native-test: $(VENV)/.dev ## the native unit tests, plain and under address and undefined-behaviour sanitizers
-	$(call run_native_tests,plain,OFF)
-	$(call run_native_tests,sanitized,ON)
+	$(call build_native_tests,plain,OFF)
+	$(call build_native_tests,sanitized,ON)
+	@echo "native tests, plain and sanitized side by side"
+	@$(run_native_tests)-plain & plain=$$!; $(run_native_tests)-sanitized && wait $$plain
 
 lint: $(VENV)/.dev ## ruff, mypy --strict, the import contract, clang-format
 	$(BIN)/ruff check .
@@ -135,13 +137,12 @@ $(VENV)/.all: $(VENV)/.dev
 	@touch $@
 
 # $(1): name of the build folder, $(2): sanitizers ON or OFF
-define run_native_tests
-@echo "native tests, $(1)"
+define build_native_tests
 @$(BIN)/cmake -S . -B build/native-$(1) -G Ninja -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" \
   -DANYTIME_TESTS=ON -DANYTIME_SANITIZE=$(2) --log-level=WARNING
 @$(BIN)/cmake --build build/native-$(1) -- --quiet
-@$(BIN)/ctest --test-dir build/native-$(1) --output-on-failure --no-tests=error
 endef
+run_native_tests = $(BIN)/ctest --output-on-failure --no-tests=error --test-dir build/native
 
 # $(1): name of a new environment, $(2): what pip installs there. Its programs are all that PATH has: there is no compiler.
 define try_wheel
