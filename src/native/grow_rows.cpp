@@ -249,26 +249,26 @@ void GrowRows::choose_units(const Survey& seen, const GrowTargets& targets, std:
   }
 }
 
-// The sum of a channel's absolute numbers, each cut to 70 bits below the largest.
+// The sum of a channel's absolute numbers, each cut to 62 bits below the largest: 30 high and 32 low ones.
 double GrowRows::whole_sum(const GrowTargets& targets, std::span<const int32_t> rows, int32_t channel,
                            double largest) const {
-  constexpr int kBits = 70, kLow = 40;  // numbers have at most kBits; they are sent in two parts
+  constexpr int kHigh = 30, kLow = 32;
   const Reader reader(targets, channels_, false);
-  __extension__ unsigned __int128 sum = 0;
+  int64_t parts[2] = {0, 0};
   int exponent = 0;
   std::frexp(largest, &exponent);
   for (const int32_t row : rows) {
     double number;
     reader.read(channel, &row, 1, &number);
-    sum += static_cast<decltype(sum)>(std::ldexp(std::abs(number), kBits - exponent));
+    const double scaled = std::ldexp(std::abs(number), kHigh - exponent), high = std::floor(scaled);
+    parts[0] += static_cast<int64_t>(high);
+    parts[1] += static_cast<int64_t>(std::ldexp(scaled - high, kLow));
   }
-  int64_t parts[2] = {static_cast<int64_t>(sum >> kLow),
-                      static_cast<int64_t>(sum & ((int64_t{1} << kLow) - 1))};
   if (peers_ != nullptr) peers_->sum(parts);
   parts[0] += parts[1] >> kLow;
   parts[1] &= (int64_t{1} << kLow) - 1;
-  const double whole = std::ldexp(static_cast<double>(parts[0]), kLow) + static_cast<double>(parts[1]);
-  return std::ldexp(whole, exponent - kBits);
+  const double whole = static_cast<double>(parts[0]) + std::ldexp(static_cast<double>(parts[1]), -kLow);
+  return std::ldexp(whole, exponent - kHigh);
 }
 
 void GrowRows::round(const GrowTargets& targets, std::span<const int32_t> rows, Team& team) {
