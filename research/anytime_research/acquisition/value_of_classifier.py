@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.acquisition import MarginAcquisitionClassifier
-from anytime.acquisition.margin_block import FINISHED, UNDECIDED, MarginBlock
+from anytime.acquisition.margin_block import MarginBlock
+from anytime.acquisition.purchase_block import FINISHED, UNDECIDED
 from anytime.blocks import Memory
 from anytime.plan import Array
 
