@@ -56,11 +56,12 @@ native-test: $(VENV)/.dev ## the native unit tests, plain and under address and 
 	@echo "native tests, plain and sanitized side by side"
 	@$(run_native_tests)-plain & plain=$$!; $(run_native_tests)-sanitized && wait $$plain
 
-lint: $(VENV)/.dev ## ruff, mypy --strict, the import contract, clang-format
+lint: $(VENV)/.dev ## ruff, mypy --strict, the import contract, docstrings of public names, clang-format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/docstrings.py
 	$(BIN)/clang-format --dry-run -Werror $(NATIVE) $(NATIVE_TESTS)
 
 bench: $(VENV)/.dev ## measurements that need neither data nor torch, written to benchmarks/results/; docs/results has all

@@ -3,15 +3,22 @@
 import re
 from importlib.metadata import version as installed_version
 from importlib.util import find_spec
+from inspect import signature
 from itertools import pairwise
 
 from docutils import nodes
+from docutils.statemachine import StringList
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.util.docutils import SphinxDirective
+
+import anytime
+from anytime.parameters import MEANT, PARAMETERS
 
 project = "anytime"
 author = "The anytime developers"
 release = installed_version("anytime")
 version = release
+
 
 extensions = [
     "myst_parser",
@@ -30,7 +37,8 @@ html_math_renderer = "mathml"  # made below
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
-autosummary_generate = False  # each page of the reference lists and describes its own room
+templates_path = ["_templates"]
+autosummary_generate = True  # public names have a page each; pages of rooms list them and describe the rest
 autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
 autodoc_mock_imports = [] if find_spec("torch") else ["torch"]  # pages of networks are made without it, too
@@ -79,8 +87,36 @@ def _displayed_formula(writer, node):  # type: ignore[no-untyped-def]
     raise nodes.SkipNode
 
 
+class SharedParameters(SphinxDirective):
+    """``.. shared-parameters::`` lists what several estimators take, from the table that also checks it."""
+
+    def run(self) -> list[nodes.Node]:
+        """One section per parameter: meaning, type, usual default, and who takes it."""
+        estimators = {name: getattr(anytime, name) for name in anytime.__all__ if name[0].isupper()}
+        lines: list[str] = []
+        for name, parameter in PARAMETERS.items():
+            takers: dict[str, list[str]] = {}
+            for estimator, made in estimators.items():
+                taken = signature(made).parameters.get(name) if isinstance(made, type) else None
+                if taken is not None:
+                    takers.setdefault(repr(taken.default), []).append(estimator)
+            others = sorted(other for other, meant in MEANT.items() if meant == name)
+            lines += [f"``{name}`` : {parameter.kind}", f"    {parameter.doc}", ""]
+            for default, who in sorted(takers.items(), key=lambda entry: -len(entry[1])):
+                known = "no default" if "empty" in default else f"default {default}"
+                lines += [f"    {known}: {', '.join(f':class:`~anytime.{one}`' for one in who)}", ""]
+            if others:
+                lines += [f"    Elsewhere called {', '.join(f'``{other}``' for other in others)}.", ""]
+        holder = nodes.container()
+        self.state.nested_parse(
+            StringList(lines, source="anytime/parameters.py"), self.content_offset, holder
+        )
+        return holder.children
+
+
 def setup(app):  # type: ignore[no-untyped-def]
     """Register what is above; names are put together before napoleon (priority 500) reads them."""
+    app.add_directive("shared-parameters", SharedParameters)
     app.add_html_math_renderer("mathml", (_inline_formula, None), (_displayed_formula, None))
     app.connect("autodoc-skip-member", _skip_generated)
     app.connect("autodoc-process-docstring", _keep_names_together, priority=400)

@@ -92,6 +92,10 @@ def described_on_api_pages() -> set[str]:
     """Names that a directive of the API pages describes: by themselves, or with all members of their module."""
     text = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs/api").glob("*.md"))
     named = re.findall(r"^\.\. auto(?:class|function|exception):: (\S+)$", text, re.MULTILINE)
+    for names in re.findall(
+        r"^\.\. autosummary::\n   :toctree: generated\n\n((?:   \S+\n)+)", text, re.MULTILINE
+    ):
+        named += names.split()
     modules = re.findall(r"^\.\. automodule:: (\S+)$(?!\n\s+:no-members:)", text, re.MULTILINE)
     members = [f"{name}.{member}" for name in modules for member in importlib.import_module(name).__all__]
     return {full.rpartition(".")[2] for full in named + members}
@@ -103,6 +107,11 @@ PUBLIC = [name for name in installed_names() if not inspect.ismodule(getattr(at,
 @pytest.mark.parametrize("name", PUBLIC)
 def test_public_name_stands_on_an_api_page(name: str) -> None:
     assert name in described_on_api_pages(), f"add anytime.{name} to a page in docs/api"
+
+
+def test_the_reference_lists_every_public_name_once() -> None:
+    index = (ROOT / "docs/api/index.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^   anytime\.(\w+)$", index, re.MULTILINE)) == sorted(PUBLIC)
 
 
 def commands_on_pages() -> list[tuple[str, str, str]]:

@@ -148,7 +148,7 @@ _ATTRIBUTES = {
 # those that not every class has, and what shows that one has them
 _OF_SOME = {"classes_": "predict_proba", **{name: name for name in ("stage_costs_", "order_", "categories_")}}
 
-_MEANT = {  # what other libraries and papers call a parameter
+MEANT = {  # what other libraries and papers call a parameter
     **dict.fromkeys(
         ("n_trees", "n_rounds", "n_learners", "num_boost_round", "iterations", "max_iter"), "n_estimators"
     ),
@@ -318,7 +318,7 @@ def check_names(estimator: type, given: Iterable[str]) -> None:
     known, takes_any = _parameters(estimator)
     for name in () if takes_any else given:
         if name not in known:
-            near = [_MEANT[name]] if _MEANT.get(name) in known else get_close_matches(name, known, n=1)
+            near = [MEANT[name]] if MEANT.get(name) in known else get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
             raise TypeError(f"{estimator.__name__} has no parameter {name!r}; {hint}")
 

@@ -242,7 +242,7 @@ class AnytimeCurve:
         initial_risk: float | None = None,
         start: float | None = None,
     ) -> float:
-        r"""α-timeliness: mean improvement over the start up to a stopping cost, as a share of what could be improved.
+        r"""Mean improvement over the start up to a stopping cost, as a share of what could be improved (α-timeliness).
 
         .. math:: T_\alpha = \frac{1}{N} \int_0^{c_\alpha} F(c)\,dc, \qquad F(c) = \pm (v(c) - v(0)),
 

@@ -303,14 +303,14 @@ class AnytimeClassifier(ClassifierFace, ImportedModel):
     estimator_ : classifier
         The fitted estimator. Not after ``make_anytime``, ``truncate`` or ``load``.
 
+    See Also
+    --------
+    make_anytime : The same for a model that is fitted already.
+
     Notes
     -----
     A file keeps no estimator: after ``load`` the parameter ``estimator`` is None, so that ``fit`` would train the default one.
     Set it first with ``set_params``.
-
-    See Also
-    --------
-    make_anytime : The same for a model that is fitted already.
 
     Examples
     --------
