@@ -60,6 +60,13 @@ if TYPE_CHECKING:
     )
     from anytime.costs import FeatureCosts
     from anytime.curves import AnytimeCurve, AnytimeCurveDisplay, Comparison, compare, curve, pareto_frontier
+    from anytime.explanations import (
+        Explanation,
+        ExplanationStep,
+        Importances,
+        explain,
+        permutation_importances,
+    )
     from anytime.export import ExportError
     from anytime.features import ExtractionError, Extractor, Features
     from anytime.files import BadFileError, load, save
@@ -119,6 +126,8 @@ __all__ = [
     "Comparison",
     "CostSensitiveTreeClassifier",
     "ExpectedCostClassifier",
+    "Explanation",
+    "ExplanationStep",
     "ExponentialEnsemble",
     "ExportError",
     "ExtractionError",
@@ -132,6 +141,7 @@ __all__ = [
     "GroupPursuitRegressor",
     "GrowingNetworkClassifier",
     "GrowingNetworkRegressor",
+    "Importances",
     "LadderClassifier",
     "MarginAcquisitionClassifier",
     "OnlineSelector",
@@ -164,6 +174,7 @@ __all__ = [
     "curves",
     "datasets",
     "distributed",
+    "explain",
     "forests",
     "greedy",
     "growth",
@@ -174,6 +185,7 @@ __all__ = [
     "networks",
     "online",
     "pareto_frontier",
+    "permutation_importances",
     "prune_forest",
     "replay",
     "runtime",
@@ -210,6 +222,7 @@ _HOMES = {
     ],
     "costs": ["FeatureCosts"],
     "curves": ["AnytimeCurve", "AnytimeCurveDisplay", "Comparison", "compare", "curve", "pareto_frontier"],
+    "explanations": ["Explanation", "ExplanationStep", "Importances", "explain", "permutation_importances"],
     "export": ["ExportError"],
     "features": ["ExtractionError", "Extractor", "Features"],
     "files": ["BadFileError", "load", "save"],

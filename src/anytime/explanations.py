@@ -1,0 +1,283 @@
+"""Why an answer is what it is: which purchase moved it and by how much, and which groups a budget lives on.
+
+``explain`` follows one row through the plan. What an answer is made of adds up: the value before the first stage and the changes
+of all stages give the value of the last answer. A stage that buys nothing computes more with what is there, and its change is
+its own. ``permutation_importances`` asks the same of a table: by how much the score at a budget falls when a group is shuffled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from anytime.engine import Run
+from anytime.scoring import budget_scorer
+
+__all__ = ["Explanation", "ExplanationStep", "Importances", "explain", "permutation_importances"]
+
+
+@dataclass(frozen=True)
+class ExplanationStep:
+    """One stage of an answer: what was bought, what it cost, and how the value changed.
+
+    Attributes
+    ----------
+    stage : int
+        Its number, from 1.
+    groups : tuple of str
+        Groups that this row bought for it; empty where the stage lives on what was bought before.
+    cost : float
+        What the row paid for it.
+    value : float
+        The probability of the label, or the prediction, after the stage.
+    change : float
+        ``value`` less that after the stage before.
+    """
+
+    stage: int
+    groups: tuple[str, ...]
+    cost: float
+    value: float
+    change: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How the answer for one row came about.
+
+    Attributes
+    ----------
+    label : label or None
+        The class whose probability ``value`` is; None for numbers.
+    base : float
+        The value before the first stage.
+    steps : tuple of ExplanationStep
+        One for every stage that the row went through.
+    """
+
+    label: Any
+    base: float
+    steps: tuple[ExplanationStep, ...]
+
+    @property
+    def value(self) -> float:
+        """The value of the last answer: ``base`` and all changes."""
+        return self.steps[-1].value if self.steps else self.base
+
+    def by_purchase(self) -> list[tuple[tuple[str, ...], float, float]]:
+        """Groups, cost and change of every purchase, with the stages that live on it until the next one."""
+        merged: list[tuple[tuple[str, ...], float, float]] = []
+        for step in self.steps:
+            if step.groups or not merged:
+                merged.append((step.groups, step.cost, step.change))
+            else:
+                groups, cost, change = merged[-1]
+                merged[-1] = (groups, cost + step.cost, change + step.change)
+        return merged
+
+    def __str__(self) -> str:
+        what = "prediction" if self.label is None else f"probability of {self.label}"
+        lines = [f"{what}: {self.base:.4g} before anything is bought"]
+        value = self.base
+        for groups, cost, change in self.by_purchase():
+            value += change
+            lines.append(
+                f"{change:+.4g} -> {value:.4g}  {', '.join(groups) or 'nothing new'} (cost {cost:g})"
+            )
+        return "\n".join(lines)
+
+
+def explain(model: Any, row: ArrayLike, *, label: Any = None, budget: float | None = None) -> Explanation:
+    """Which purchases moved the answer for one row, and by how much.
+
+    Parameters
+    ----------
+    model : fitted model
+        Any model of this package with a plan.
+    row : (d,) or (1, d) array-like, or table of one row
+        The example.
+    label : label, default=None
+        The class whose probability is followed. None: the one that the last answer names.
+    budget : float, default=None
+        Stages after which the row would have paid more are left out. None: all stages.
+
+    Returns
+    -------
+    Explanation
+        The value before the first stage, and one step per stage; the changes add up to the last value.
+
+    Raises
+    ------
+    ValueError
+        If there is more than one row, or more than one number to predict, or the model does not know the label.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("breast_cancer")
+    >>> model = at.SpeedBoostClassifier(costs=costs, random_state=0).fit(X, y)
+    >>> path = at.explain(model, X[0])
+    >>> abs(path.base + sum(step.change for step in path.steps) - path.value) < 1e-9
+    True
+    """
+    rows = model._read_in(np.reshape(row, (1, -1)) if np.ndim(row) == 1 else row)
+    run = Run(model.plan_, rows.X, metered=True, held=rows.held)
+    if len(run.X) != 1:
+        raise ValueError(f"explain takes one row, and there are {len(run.X)}")
+    answers, bought = [model._read(run, 0.0, 0)], [_bought(run)]
+    for stage in range(1, model.plan_.n_stages + 1):
+        run.advance(stage)
+        answer = model._read(run, 0.0, stage)
+        if budget is not None and float(answer.cost[0]) > budget:
+            break
+        answers.append(answer)
+        bought.append(_bought(run))
+    values, label = _followed(model, answers, label)
+    names, paid = model.plan_.costs.costs.names, [float(answer.cost[0]) for answer in answers]
+    steps = [
+        ExplanationStep(
+            stage=s,
+            groups=tuple(names[g] for g in np.flatnonzero(bought[s] & ~bought[s - 1])),
+            cost=paid[s] - paid[s - 1],
+            value=values[s],
+            change=values[s] - values[s - 1],
+        )
+        for s in range(1, len(answers))
+    ]
+    return Explanation(label=label, base=values[0], steps=tuple(steps))
+
+
+def _bought(run: Run) -> NDArray[np.bool_]:
+    assert run.ledger is not None
+    return np.array(run.ledger.bought[0], dtype=bool)
+
+
+def _followed(model: Any, answers: Sequence[Any], label: Any) -> tuple[list[float], Any]:
+    """What is followed from answer to answer: the probability of a class, or the prediction."""
+    if answers[-1].probabilities is None:
+        if np.size(answers[-1].prediction) != 1:
+            raise ValueError("explain follows one number, and this model predicts several for a row")
+        return [float(np.ravel(answer.prediction)[0]) for answer in answers], None
+    label = np.ravel(answers[-1].prediction)[0] if label is None else label
+    place = np.flatnonzero(model.classes_ == label)
+    if not place.size:
+        raise ValueError(
+            f"{label!r} is not a label of this model; it has {', '.join(map(repr, model.classes_.tolist()))}"
+        )
+    return [float(answer.probabilities[0, place[0]]) for answer in answers], label
+
+
+@dataclass(frozen=True)
+class Importances:
+    """What the score at a budget owes to each group.
+
+    Attributes
+    ----------
+    budgets : (B,) array
+        The budgets.
+    groups : list of str
+        The groups, in the order of the price list.
+    scores : (B,) array
+        Scores with all groups as they are.
+    mean, deviation : (B, G) array
+        By how much the score falls when the group is shuffled, over repeats.
+    """
+
+    budgets: NDArray[np.float64]
+    groups: list[str]
+    scores: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+
+    def to_frame(self) -> Any:
+        """A pandas table: one row per group, one column per budget."""
+        import pandas as pd
+
+        return pd.DataFrame(self.mean.T, index=self.groups, columns=self.budgets)
+
+
+def permutation_importances(
+    model: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    budgets: ArrayLike,
+    scoring: str | Callable[..., float] | None = None,
+    n_repeats: int = 5,
+    random_state: Any = None,
+) -> Importances:
+    """By how much the score at each budget falls when the columns of a group are shuffled together.
+
+    A group that no row buys within a budget has importance 0 there, so that the table shows which groups a budget lives on.
+    Groups that stand in for each other share what they are worth: each alone can look unimportant.
+
+    Parameters
+    ----------
+    model : fitted model
+        Any model of this package that takes a budget.
+    X : (n, d) array-like or table
+        Rows that the model was not trained on.
+    y : (n,) array-like
+        Their labels or values.
+    budgets : array-like of float
+        The budgets to ask about.
+    scoring : str or scorer, default=None
+        As in :func:`budget_scorer`. None: the model's own ``score``.
+    n_repeats : int, default=5
+        How often each group is shuffled.
+    random_state : int, RandomState or None, default=None
+        Seed of the shuffles.
+
+    Returns
+    -------
+    Importances
+        Means and deviations by budget and group.
+
+    See Also
+    --------
+    explain : The same question for the answer of one row.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("breast_cancer")
+    >>> model = at.SpeedBoostClassifier(costs=costs, random_state=0).fit(X, y)
+    >>> table = at.permutation_importances(model, X, y, budgets=[0, 40], n_repeats=1, random_state=0)
+    >>> bool((table.mean[0] == 0).all())  # nothing is bought with nothing
+    True
+    """
+    if n_repeats < 1:
+        raise ValueError(f"n_repeats must be at least 1, and is {n_repeats}")
+    random = check_random_state(random_state)
+    wanted = np.atleast_1d(np.asarray(budgets, dtype=float))
+    scorers = [budget_scorer(float(budget), scoring) for budget in wanted]
+    scores = np.array([scorer(model, X, y) for scorer in scorers])
+    bound = model.plan_.costs
+    names = list(bound.costs.names)
+    falls = np.zeros((n_repeats, len(wanted), len(names)))
+    for g in range(len(names)):
+        columns = np.flatnonzero(np.asarray(bound.column_group) == g)
+        for repeat in range(n_repeats):
+            shuffled = _with_shuffled(X, columns, random)
+            falls[repeat, :, g] = [
+                score - scorer(model, shuffled, y) for score, scorer in zip(scores, scorers, strict=True)
+            ]
+    return Importances(wanted, names, scores, falls.mean(axis=0), falls.std(axis=0))
+
+
+def _with_shuffled(X: Any, columns: NDArray[np.intp], random: np.random.RandomState) -> Any:
+    """A copy whose rows have these columns of another row, all of the same one."""
+    order = random.permutation(len(X))
+    if hasattr(X, "iloc"):
+        changed = X.copy()
+        for j in columns:
+            changed.isetitem(int(j), X.iloc[order, int(j)].set_axis(X.index))
+        return changed
+    changed = np.array(X)
+    changed[:, columns] = changed[order][:, columns]
+    return changed

@@ -1,0 +1,100 @@
+"""What moved an answer, and which groups a budget lives on."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import anytime as at
+
+
+@cache
+def classifier():
+    X, y, costs = at.datasets.load("breast_cancer")
+    return at.SpeedBoostClassifier(costs=costs, n_estimators=20, random_state=0).fit(X, y), X, y
+
+
+@cache
+def regressor():
+    X, y, costs = at.datasets.load("diabetes")
+    return at.GradientBoostingRegressor(costs=costs, n_estimators=20, random_state=0).fit(X, y), X, y
+
+
+@pytest.mark.parametrize("fitted", [classifier, regressor])
+@given(row=st.integers(0, 400))
+def test_changes_add_up_to_the_last_answer_and_costs_to_what_was_paid(fitted, row):
+    model, X, _ = fitted()
+    path = at.explain(model, X[row])
+    assert path.base + sum(step.change for step in path.steps) == pytest.approx(path.value)
+    assert sum(step.cost for step in path.steps) == pytest.approx(model.cost(X[[row]])[0])
+    last = model.answer(X[[row]])
+    told = last.prediction[0] if path.label is None else last.probabilities[0][model.classes_ == path.label][0]
+    assert path.value == pytest.approx(told)
+
+
+@given(row=st.integers(0, 400), budget=st.floats(0, 120))
+def test_a_budget_ends_the_path_where_it_ends_the_purchases(row, budget):
+    model, X, _ = classifier()
+    path = at.explain(model, X[row], budget=budget)
+    assert sum(step.cost for step in path.steps) <= budget
+    assert path.steps == at.explain(model, X[row], label=path.label).steps[: len(path.steps)]
+
+
+def test_no_group_is_bought_twice_and_purchases_keep_every_change():
+    model, X, _ = classifier()
+    path = at.explain(model, X[3])
+    names = [name for step in path.steps for name in step.groups]
+    assert len(names) == len(set(names))
+    assert sum(change for _, _, change in path.by_purchase()) == pytest.approx(path.value - path.base)
+    assert str(path).count("\n") == len(path.by_purchase())
+
+
+def test_rows_that_decide_for_themselves_have_their_own_purchases():
+    X, y, costs = at.datasets.load("breast_cancer")
+    model = at.AcquisitionClassifier(costs=costs, hidden_layer_sizes=(8, 8), folds=2, random_state=0).fit(X, y)
+    orders = {tuple(groups for groups, _, _ in at.explain(model, row).by_purchase()) for row in X[:20]}
+    assert len(orders) > 1
+
+
+def test_two_classes_move_against_each_other():
+    model, X, _ = classifier()
+    first, second = (at.explain(model, X[3], label=label) for label in model.classes_)
+    for one, other in zip(first.steps, second.steps, strict=True):
+        assert one.change == pytest.approx(-other.change)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"row": slice(0, 2)}, "one row, and there are 2"), ({"row": slice(0, 1), "label": "benign"}, "not a label")],
+)
+def test_explain_says_what_is_wrong(arguments, message):
+    model, X, _ = classifier()
+    with pytest.raises(ValueError, match=message):
+        at.explain(model, X[arguments["row"]], label=arguments.get("label"))
+
+
+def test_a_group_that_a_budget_does_not_buy_has_no_importance():
+    model, X, y = classifier()
+    table = at.permutation_importances(model, X, y, budgets=[0, 10, 200], n_repeats=2, random_state=0)
+    assert not table.mean[0].any()
+    bought = {name for step in at.explain(model, X[0], budget=10).steps for name in step.groups}
+    at_ten = dict(zip(table.groups, table.mean[1], strict=True))
+    assert all(value == 0 for name, value in at_ten.items() if name not in bought)
+    assert max(at_ten.values()) > 0.05  # the control: shuffling what is bought does harm
+    assert np.count_nonzero(table.mean[2]) > len(bought)
+    assert table.to_frame().shape == (len(table.groups), 3)
+
+
+def test_importances_of_tables_are_those_of_arrays_and_leave_them_as_they_were():
+    pd = pytest.importorskip("pandas")
+    model, X, y = regressor()
+    frame = pd.DataFrame(X)
+    before = frame.copy()
+    one = at.permutation_importances(model, X, y, budgets=[20], n_repeats=2, random_state=0)
+    other = at.permutation_importances(model, frame, y, budgets=[20], n_repeats=2, random_state=0)
+    assert np.allclose(one.mean, other.mean)
+    assert frame.equals(before)
