@@ -180,12 +180,12 @@ class FeatureCosts:
 
     def bind(self, n_columns: int, names: Sequence[str] | None = None) -> BoundCosts:
         """Resolve the columns of the groups against a matrix with ``n_columns`` columns called ``names``."""
-        given = len(self.groups)
+        n_prices = len(self.groups)
         is_list = self.groups == {
-            f"x{j}": (j,) for j in range(given)
+            f"x{j}": (j,) for j in range(n_prices)
         }  # one price after the other, without groups
-        if is_list and given != n_columns:
-            prices = "1 price" if given == 1 else f"{given} prices"
+        if is_list and n_prices != n_columns:
+            prices = "1 price" if n_prices == 1 else f"{n_prices} prices"
             raise ValueError(
                 f"costs has {prices} for {n_columns} columns; give each column one (it may be 0)"
             )
@@ -525,19 +525,21 @@ def _is_integer(value: object) -> bool:
 
 
 def _checked_prices(groups: Mapping[str, Any], prices: Any, what: str) -> dict[str, float]:
-    given = _by_name(prices, what)
-    if missing := [name for name in groups if name not in given]:
+    price_by_group = _by_name(prices, what)
+    if missing := [name for name in groups if name not in price_by_group]:
         raise ValueError(f"no {what} for {_listing(missing)}")
-    if unknown := [name for name in given if name not in groups]:
+    if unknown := [name for name in price_by_group if name not in groups]:
         raise ValueError(
             f"{what} given for {_listing(unknown)}, which is no group; the groups are {_listing(groups)}"
         )
     out = {}
     for name in groups:
         try:
-            value = float(given[name])
+            value = float(price_by_group[name])
         except (TypeError, ValueError):
-            raise ValueError(f"the {what} of {name!r} is {given[name]!r}, which is not a number") from None
+            raise ValueError(
+                f"the {what} of {name!r} is {price_by_group[name]!r}, which is not a number"
+            ) from None
         if not np.isfinite(value) or value < 0:
             raise ValueError(f"the {what} of {name!r} is {value}; a price is finite and not negative")
         out[name] = value

@@ -102,8 +102,8 @@ def prices_with_steps(
 def _places(columns: Iterable[Any]) -> dict[str, Any]:
     """Which column holds what."""
     by_name = {str(column).strip().lower().replace("_", " "): column for column in columns}
-    found = {what: by_name[name] for what, names in _NAMES.items() for name in names if name in by_name}
-    return found | ({"group": by_name["group"]} if "group" in by_name else {})
+    terms = {what: by_name[name] for what, names in _NAMES.items() for name in names if name in by_name}
+    return terms | ({"group": by_name["group"]} if "group" in by_name else {})
 
 
 def _number(value: Any, what: str) -> float:

@@ -326,5 +326,5 @@ def check_names(estimator: type, given: Iterable[str]) -> None:
 @cache  # every construction, clone and copy asks
 def _parameters(estimator: type) -> tuple[list[str], bool]:
     """Names of the constructor's parameters, and whether it takes any others."""
-    known = list(signature(estimator.__init__).parameters.values())[1:]  # type: ignore[misc]
-    return [parameter.name for parameter in known], any(p.kind is p.VAR_KEYWORD for p in known)
+    accepted = list(signature(estimator.__init__).parameters.values())[1:]  # type: ignore[misc]
+    return [parameter.name for parameter in accepted], any(p.kind is p.VAR_KEYWORD for p in accepted)

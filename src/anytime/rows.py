@@ -67,22 +67,22 @@ def read_table(model: Any, X: Any) -> Rows:
     names = getattr(model, "feature_names_in_", None)
     if names is None or not hasattr(X, "columns") or not all(isinstance(name, str) for name in X.columns):
         return Rows(model._as_numbers(X))
-    known, given = list(names), list(X.columns)
-    if known == given:
+    trained_names, table_names = list(names), list(X.columns)
+    if trained_names == table_names:
         return Rows(model._as_numbers(X))
-    here = spellings(known, given)
+    here = spellings(trained_names, table_names)
     if not here:
         return Rows(model._as_numbers(X))  # scikit-learn says what is wrong with it
     X = X[list(here.values())].set_axis(list(here), axis=1)
-    places = [j for j, name in enumerate(known) if name not in here]
+    places = [j for j, name in enumerate(trained_names) if name not in here]
     if places:
         categories = getattr(model, "categories_", None) or {}
-        anything = {known[j]: categories[j][0] if categories.get(j) else 0.0 for j in places}
-        X = X.assign(**anything)[known]
+        anything = {trained_names[j]: categories[j][0] if categories.get(j) else 0.0 for j in places}
+        X = X.assign(**anything)[trained_names]
     reader = reader_of(model)
-    there = np.array([name in here for name in known])
+    there = np.array([name in here for name in trained_names])
     return reader.incomplete(
-        model._as_numbers(X), there, [name for name in given if name not in here.values()]
+        model._as_numbers(X), there, [name for name in table_names if name not in here.values()]
     )
 
 
@@ -359,11 +359,15 @@ class RowReader:
                     return None
             return X
         for k, (j, values) in enumerate(zip(order, zip(*rows, strict=True), strict=True)):
-            known = self.words.get(j)
-            if not (_NUMBERS if known is None else _WORDS).issuperset(map(type, values)):
+            words_of_column = self.words.get(j)
+            if not (_NUMBERS if words_of_column is None else _WORDS).issuperset(map(type, values)):
                 return None
             try:
-                X[:, k] = values if known is None else [known.get(value, np.nan) for value in values]
+                X[:, k] = (
+                    values
+                    if words_of_column is None
+                    else [words_of_column.get(value, np.nan) for value in values]
+                )
             except OverflowError:
                 return None
         return X
@@ -381,17 +385,17 @@ class RowReader:
             return np.nan
         if isinstance(value, np.generic):
             value = value.item()
-        known = self.words.get(j)
+        words_of_column = self.words.get(j)
         where = f"row {i}, column {self.label(j)}"
-        if known is not None:
+        if words_of_column is not None:
             if isinstance(value, (list, dict)):
                 raise ValueError(f"{where}: expected one of its categories, found {shown(value)}")
-            if value in known:
-                return known[value]
+            if value in words_of_column:
+                return words_of_column[value]
             if isinstance(value, str) or value != value:
                 return np.nan  # a word that the model has not met, as in training
             raise ValueError(
-                f"{where}: expected a category such as {next(iter(known))!r}, found {shown(value)}"
+                f"{where}: expected a category such as {next(iter(words_of_column))!r}, found {shown(value)}"
             )
         try:
             if not isinstance(value, (str, bytes)):

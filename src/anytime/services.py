@@ -216,8 +216,8 @@ class ServiceCascade:
         costs = FeatureCosts(prices, groups=groups, unit=self.unit)
         if graded:
             options = {name: name for name in self.services}
-            given = {"cost_penalty": 0.0, **self.settings}
-            model: Any = AlgorithmSelector(costs=costs, option_groups=options, **given)
+            settings = {"cost_penalty": 0.0, **self.settings}
+            model: Any = AlgorithmSelector(costs=costs, option_groups=options, **settings)
             y = 1.0 - y[list(self.services)]
         else:
             model = ExpectedCostClassifier(costs=costs, **self.settings)

@@ -68,16 +68,16 @@ def stop_table(confidence: ArrayLike, margins: ArrayLike, costs: ArrayLike) -> S
     if costs.shape != (len(confidence),) or not (np.diff(costs) >= 0).all() or costs[0] < 0:
         raise ValueError("costs has a number for each exit, not negative and never falling from exit to exit")
     policies = _Policies(confidence, margins, costs)
-    found = [policies.all_at(0), *map(policies.at_price, _prices(costs)), policies.all_at(-1)]
-    found.sort(key=policies.mean_cost)
-    spent = np.array([policies.mean_cost(counts) for counts in found])
+    candidates = [policies.all_at(0), *map(policies.at_price, _prices(costs)), policies.all_at(-1)]
+    candidates.sort(key=policies.mean_cost)
+    spent = np.array([policies.mean_cost(counts) for counts in candidates])
     least_margins, leaving, dearest = [], [], -1.0
     for most in np.linspace(costs[0], costs[-1], _POLICIES):
         cheaper = int(np.searchsorted(spent, most * (1 + 1e-12), side="right")) - 1
         counts = (
-            policies.between(found[cheaper], found[cheaper + 1], most)
-            if cheaper + 1 < len(found)
-            else found[-1]
+            policies.between(candidates[cheaper], candidates[cheaper + 1], most)
+            if cheaper + 1 < len(candidates)
+            else candidates[-1]
         )
         if (cost := policies.mean_cost(counts)) > dearest:
             dearest = cost

@@ -64,10 +64,10 @@ class MaskedNetwork:
         key = None if rows is None else rows.tobytes()
         if key not in self._trained:
             self._trained[key] = self._train(rows)
-        found = self._trained[key]
-        if found is None:
+        trained = self._trained[key]
+        if trained is None:
             return None
-        inputs, ((weights, bias), *others) = found
+        inputs, ((weights, bias), *others) = trained
         group = self.training.costs.column_group
         owned = np.zeros(self.training.costs.n_groups, dtype=bool)
         owned[group[columns]] = True

@@ -83,10 +83,10 @@ def sets_within(
         filled(sets, budget, by_rate),
         *[groups for groups in single if sets.price(groups) <= budget][:_TRIED],
     ]
-    found = {groups: value(groups) for groups in begun if groups}
-    for groups in _best_first(found)[:1]:
-        _exchanged(sets, budget, groups, value, promise, found)
-    return _best_first(found)
+    worth_of = {groups: value(groups) for groups in begun if groups}
+    for groups in _best_first(worth_of)[:1]:
+        _exchanged(sets, budget, groups, value, promise, worth_of)
+    return _best_first(worth_of)
 
 
 def _best_first(found: dict[Groups, float]) -> list[Groups]:

@@ -98,7 +98,7 @@ class FittedCandidates:
         random = self._random(self._n_taken, self._n_offered)
         self._n_offered += 1
         rules = [None] if self.filters is None else list(self.filters(scores, self.link))
-        found = []
+        candidates = []
         for r, rule in enumerate(rules):
             passing = None if rule is None else rule.holds(self.table.X, scores, self.link)
             learn_from = rows
@@ -122,10 +122,10 @@ class FittedCandidates:
                 if weak is None or not np.any(weak.outputs[task.learned_from]):
                     continue
                 number, cost = r * len(self.learners) + j, self._cost(weak, rule, passing)
-                found.append(Candidate(number, _where(passing, weak.outputs), cost, weak, rule, passing))
+                candidates.append(Candidate(number, _where(passing, weak.outputs), cost, weak, rule, passing))
                 if self.time_is_up():
-                    return found
-        return found
+                    return candidates
+        return candidates
 
     def _cost(self, weak: Weak, rule: Rule | None, passing: NDArray[np.bool_] | None) -> float:
         """Mean over all rows of what those that pass have to pay: ``E[φ(x) τ_x(h)]``; the filter's columns are paid by all."""

@@ -38,16 +38,16 @@ class MeanLoss:
     """
 
     def __init__(self, loss: Loss, y: NDArray[Any], weight: ArrayLike | None = None) -> None:
-        given = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
+        weights = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
         if (
-            given.shape != (len(y),)
-            or not np.isfinite(given).all()
-            or (given < 0).any()
-            or not given.sum() > 0
+            weights.shape != (len(y),)
+            or not np.isfinite(weights).all()
+            or (weights < 0).any()
+            or not weights.sum() > 0
         ):
             raise ValueError(f"weights must be {len(y)} finite numbers, none of them negative and not all 0")
-        self.loss, self.y, self.total = loss, y, float(given.sum())
-        self.weight = given / self.total
+        self.loss, self.y, self.total = loss, y, float(weights.sum())
+        self.weight = weights / self.total
 
     def __len__(self) -> int:
         return len(self.y)

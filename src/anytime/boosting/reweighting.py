@@ -181,12 +181,12 @@ def _least(
         value, slope = _bounded(function, place(u))
         return value, np.asarray(solve_triangular(lower, slope, lower=True), dtype=np.float64)
 
-    found = minimize(
+    solution = minimize(
         even, np.zeros_like(start), jac=True, method="BFGS", options={"gtol": _FLAT, "maxiter": 500}
     )
-    u, slope = np.asarray(found.x), np.asarray(found.jac)
+    u, slope = np.asarray(solution.x), np.asarray(solution.jac)
     for _ in range(20):  # where values no longer tell, slopes still do
-        nearer = u - found.hess_inv @ slope
+        nearer = u - solution.hess_inv @ slope
         new = even(nearer)[1]
         if not np.abs(new).max() < np.abs(slope).max():
             break
@@ -197,7 +197,7 @@ def _least(
         def within(w: Array) -> tuple[float, Array]:
             return _bounded(function, w)
 
-        found = minimize(
+        solution = minimize(
             within,
             np.clip(start, -largest, largest),
             jac=True,
@@ -205,7 +205,7 @@ def _least(
             bounds=[(-largest, largest)] * len(start),
             options={"gtol": _FLAT, "ftol": 0.0, "maxiter": 500},
         )
-        best = np.asarray(found.x)
+        best = np.asarray(solution.x)
     return best if _bounded(function, best)[0] <= function(start)[0] else start
 
 

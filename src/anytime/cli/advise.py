@@ -50,10 +50,10 @@ def next_purchase(
     names = None if bought is None else [name.strip() for name in bought.split(",") if name.strip()]
     from anytime.rows import reader_of  # takes its time
 
-    given = _row(row)
-    if hint := reader_of(loaded).one(given).hint:
+    row_values = _row(row)
+    if hint := reader_of(loaded).one(row_values).hint:
         raise CliError(f"--row: {hint}")
-    advice = loaded.next(given, names, budget=budget)
+    advice = loaded.next(row_values, names, budget=budget)
     if as_json:
         print(json.dumps(advice.to_dict(), indent=1))
     else:
@@ -93,5 +93,7 @@ def _print(advice: NextPurchase) -> None:
         + ["-" if line[name] is None else number(line[name]) for name in ("gain", "change")]
         for line in advice.table()
     ]
-    known = [j for j in range(len(header)) if any(line[j] != "-" for line in rows)]
-    print_table([header[j] for j in known], [[line[j] for j in known] for line in rows], title="Offers")
+    told_columns = [j for j in range(len(header)) if any(line[j] != "-" for line in rows)]
+    print_table(
+        [header[j] for j in told_columns], [[line[j] for j in told_columns] for line in rows], title="Offers"
+    )

@@ -92,13 +92,13 @@ def convert(
 
     held = None if validation is None else rows_of(validation)
     if mean_budget is not None and held is not None:
-        known = None if train is None else rows_of(train)
+        training_rows = None if train is None else rows_of(train)
         forest: Any = imported
-        if known is not None and classes is None and refuse_pickle(source, trusted):
+        if training_rows is not None and classes is None and refuse_pickle(source, trusted):
             import joblib
 
             forest = joblib.load(source)  # it remembers which rows each tree has drawn
-        model = _pruned(forest, imported.trees.n_trees, held, known, prices, mean_budget)
+        model = _pruned(forest, imported.trees.n_trees, held, training_rows, prices, mean_budget)
     else:
         model = _ordered(imported if held is not None else _named_as_priced(imported, prices), held, prices)
     model.save(output)
@@ -180,14 +180,16 @@ def _rows_of(
     imported: Imported, path: Path, target: str, na_values: str | None, named: bool
 ) -> tuple[Any, Any]:
     """Rows by the model's own columns; a model without names takes those of the table."""
-    known = SimpleNamespace(n_features_in_=imported.trees.n_features, categories_=imported.columns.categories)
+    columns_of_model = SimpleNamespace(
+        n_features_in_=imported.trees.n_features, categories_=imported.columns.categories
+    )
     if imported.classes is not None:
-        known.classes_ = imported.classes
+        columns_of_model.classes_ = imported.classes
     if imported.feature_names is not None:
-        known.feature_names_in_ = imported.feature_names
-    table = read_table(path, word_columns(known), na_values)
+        columns_of_model.feature_names_in_ = imported.feature_names
+    table = read_table(path, word_columns(columns_of_model), na_values)
     try:
-        y = target_for(known, table, target, path, all_known=True)
+        y = target_for(columns_of_model, table, target, path, all_known=True)
     except UnknownLabel as error:
         hint = "" if named else "; give the labels in the order of training with --classes"
         raise CliError(f"{error}{hint}") from None
@@ -196,15 +198,15 @@ def _rows_of(
         from anytime.rows import spellings
 
         here = spellings(imported.feature_names, others)  # the model takes over the names that its user has
-        known.feature_names_in_ = [here.get(name, name) for name in imported.feature_names]
-    elif len(others) == known.n_features_in_:
-        known.feature_names_in_ = others
-    X = features_for(known, table, path, without=target)
+        columns_of_model.feature_names_in_ = [here.get(name, name) for name in imported.feature_names]
+    elif len(others) == columns_of_model.n_features_in_:
+        columns_of_model.feature_names_in_ = others
+    X = features_for(columns_of_model, table, path, without=target)
     if not hasattr(X, "columns"):
         return X, y
-    if missing := [name for name in known.feature_names_in_ if name not in X.columns]:
+    if missing := [name for name in columns_of_model.feature_names_in_ if name not in X.columns]:
         raise CliError(f"{path} lacks the columns {listing(missing)} that the model was trained on")
-    return X[list(known.feature_names_in_)], y
+    return X[list(columns_of_model.feature_names_in_)], y
 
 
 def _say_what_it_buys(model: Any, held: tuple[Any, Any] | None, path: Path | None) -> None:

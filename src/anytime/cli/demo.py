@@ -50,8 +50,8 @@ def demo(
     _make_folder(output)
     from anytime.datasets.images import image_extractors
 
-    known = image_extractors()
-    features = Features({name: known[name] for name in _WAYS})
+    extractors = image_extractors()
+    features = Features({name: extractors[name] for name in _WAYS})
     data = _prepare(features, output, quick)
     models = _train(data, quick)
     _judge(models, data, output)

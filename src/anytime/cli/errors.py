@@ -66,15 +66,15 @@ class Commands(TyperGroup):
         **extra: Any,
     ) -> Any:
         """Run the command line ``args`` and exit."""
-        given = list(sys.argv[1:] if args is None else args)
-        debug = "--debug" in given  # wherever it stands: it is wanted when a command line has just failed
-        given = [argument for argument in given if argument != "--debug"] or ["--help"]
+        arguments = list(sys.argv[1:] if args is None else args)
+        debug = "--debug" in arguments  # wherever it stands: it is wanted when a command line has just failed
+        arguments = [argument for argument in arguments if argument != "--debug"] or ["--help"]
         _prepare_streams()
         try:
             with warnings.catch_warnings():
                 if not debug:
                     warnings.showwarning = _one_line_warning
-                result = super().main(given, prog_name, complete_var, False, windows_expand_args, **extra)
+                result = super().main(arguments, prog_name, complete_var, False, windows_expand_args, **extra)
         except _Stopped as stopped:
             sys.exit(_stop(int(stopped.args[0])))
         except Exception as error:
@@ -107,9 +107,9 @@ def _sentence(error: Exception) -> str:
         )
     if isinstance(error, MemoryError):
         return "not enough memory"
-    known = isinstance(error, (CliError, ValueError, TypeError, RuntimeError, OSError))
+    explained = isinstance(error, (CliError, ValueError, TypeError, RuntimeError, OSError))
     text = one_line(str(error))
-    if known and text:
+    if explained and text:
         return text
     return f"{type(error).__name__}: {text} (this should not happen; --debug shows where)"
 

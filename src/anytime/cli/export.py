@@ -86,10 +86,10 @@ def export(
 
 
 def _format(output: Path) -> Format:
-    known = {".onnx": Format.onnx, ".h": Format.c, ".c": Format.c}
-    if output.suffix.lower() not in known:
+    format_of_ending = {".onnx": Format.onnx, ".h": Format.c, ".c": Format.c}
+    if output.suffix.lower() not in format_of_ending:
         raise UsageError(f"{output} does not say what to write: name it .onnx or .h, or give --format")
-    return known[output.suffix.lower()]
+    return format_of_ending[output.suffix.lower()]
 
 
 def _amounts(text: str) -> list[float | None]:

@@ -176,16 +176,18 @@ def fit(
     prices = FeatureCosts.coerce(read_costs(costs), X.shape[1], [str(name) for name in X.columns])
     grouped = _wants_groups(one_group_per_tree, model, priced=costs is not None)
     estimator = make_estimator(model, classify, seed, _constraints(prices, X, model) if grouped else None)
-    given = read_settings(estimator, settings or [])
-    given |= _bounds(estimator, model, budget, mean_budget) | _length(estimator, model, n_estimators, given)
+    own_settings = read_settings(estimator, settings or [])
+    own_settings |= _bounds(estimator, model, budget, mean_budget) | _length(
+        estimator, model, n_estimators, own_settings
+    )
     if costly is not None:
-        given["costly"] = load_estimator(costly, trusted)
+        own_settings["costly"] = load_estimator(costly, trusted)
     train, test = split_rows(answers, holdout, classify, seed)
     _announce(X, answers, classify, grouped)
     if holdout and not len(test):
         note(f"fewer than {_FEWEST} rows: none are held out, and nothing is known of new ones")
     with step(f"training {type(estimator).__name__}"), few_threads(X.size):
-        fitted = train_model(estimator, X.iloc[train], answers[train], classify, prices, given, seed)
+        fitted = train_model(estimator, X.iloc[train], answers[train], classify, prices, own_settings, seed)
     fitted.save(output)
     _summarise(fitted, X.iloc[test], answers[test], f"the {len(test)} rows held out")
     console().print(f"wrote {output}", soft_wrap=True)
@@ -222,8 +224,8 @@ def _length(estimator: Any, model: ModelName, n: int | None, given: dict[str, An
     """``--n-estimators`` under the estimator's name for it, unless ``--set`` has named it."""
     if n is None:
         return {}
-    known = estimator.get_params(deep=False)
-    name = next((name for name in _LENGTHS if name in known), None)
+    parameters = estimator.get_params(deep=False)
+    name = next((name for name in _LENGTHS if name in parameters), None)
     if name is None or model in (ModelName.linear, ModelName.linear_tree):
         raise UsageError(f"--n-estimators does not go with --model {model}, which has none")
     return {} if name in given else {name: n}
@@ -384,7 +386,9 @@ def read_settings(estimator: Any, given: list[str]) -> dict[str, Any]:
     """What ``--set`` says, as parameters of the estimator; values are YAML."""
     import yaml
 
-    known = {name: value for name, value in estimator.get_params(deep=False).items() if name not in _OPTIONS}
+    parameters = {
+        name: value for name, value in estimator.get_params(deep=False).items() if name not in _OPTIONS
+    }
     settings: dict[str, Any] = {}
     for text in given:
         name, equals, value = (part.strip() for part in text.partition("="))
@@ -392,8 +396,8 @@ def read_settings(estimator: Any, given: list[str]) -> dict[str, Any]:
             raise UsageError(f"--set {text!r} is not of the form NAME=VALUE, as in --set max_depth=3")
         if name in _OPTIONS:
             raise UsageError(f"--set {name}: there is an option for that, --{_OPTIONS[name]}")
-        if name not in known:
-            near = get_close_matches(name, known, n=3) or sorted(known)
+        if name not in parameters:
+            near = get_close_matches(name, parameters, n=3) or sorted(parameters)
             raise UsageError(
                 f"--set {name}: {type(estimator).__name__} has no such parameter; it has {', '.join(near)}"
             )

@@ -94,13 +94,13 @@ def _print_stages(model: Any) -> None:
     plan = model.plan_
     unit = model.costs_.unit
     header = ["stage", "<uses", f"cost ({unit})" if unit else "cost"]
-    known = held_out(model)
-    header += [] if known is None else [f"held-out {known[0]}"]
+    scores = held_out(model)
+    header += [] if scores is None else [f"held-out {scores[0]}"]
     rows = []
     for j in thinned(plan.n_stages, _MOST_STAGES):
         stage = plan.stage(j + 1)
         row = [str(stage.number), listing(stage.groups, 3), number(stage.model_cost, 6)]
-        row += [] if known is None else [share(float(known[1][j + 1]))]
+        row += [] if scores is None else [share(float(scores[1][j + 1]))]
         rows.append(row)
     print_table(header, rows, title="Stages", left_out=plan.n_stages - len(rows))
     if plan.branches:
@@ -136,7 +136,7 @@ def _details(model: Any) -> dict[str, Any]:
     """What only the model itself knows."""
     plan = model.plan_
     certificate = getattr(model, "certificate_", None)
-    known = held_out(model)
+    scores = held_out(model)
     return {
         "source": getattr(model, "source_", None),
         "costs": model.costs_.to_dict(),
@@ -146,7 +146,7 @@ def _details(model: Any) -> dict[str, Any]:
         "branches": [
             {"cost": float(branch.stage_costs[-1]), "groups": branch.order} for branch in plan.branches
         ],
-        "held_out": None if known is None else {"measure": known[0], "values": known[1]},
+        "held_out": None if scores is None else {"measure": scores[0], "values": scores[1]},
         "certificate": None
         if certificate is None
         else {"gamma": certificate.gamma, "budgets": certificate.summary()},

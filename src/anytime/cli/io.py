@@ -263,10 +263,10 @@ def target_for(
     if classes is None:
         return np.asarray(numbers_of(y, target, path))
     labels = _labels_like(classes, y)
-    known = np.isin(labels, classes)
-    if known.all():
+    has_label = np.isin(labels, classes)
+    if has_label.all():
         return labels
-    other = y.to_numpy()[~known]
+    other = y.to_numpy()[~has_label]
     if all_known:
         raise UnknownLabel(
             f"{path}: the target {target!r} holds {str(other[0])!r}, which the model does not know; "

@@ -86,14 +86,14 @@ def print_prices(
 def _features(name: str) -> Features:
     from anytime.features import Features
 
-    found = _named(name)
-    if not isinstance(found, Features) and callable(found):
-        found = _called(found, name)
-    if not isinstance(found, Features):
+    extractors = _named(name)
+    if not isinstance(extractors, Features) and callable(extractors):
+        extractors = _called(extractors, name)
+    if not isinstance(extractors, Features):
         raise UsageError(
-            f"{name} is of type {type(found).__name__}, not a Features object or a function that returns one"
+            f"{name} is of type {type(extractors).__name__}, not a Features object or a function that returns one"
         )
-    return found
+    return extractors
 
 
 def _raws(name: str) -> Any:
@@ -114,11 +114,11 @@ def _raws(name: str) -> Any:
         return loaded
     if suffix in (".csv", ".tsv", ".parquet", ".pq", ".gz"):
         return read_table(path).to_dict(orient="records")
-    found = _named(name)
-    found = _called(found, name) if callable(found) else found
-    if not hasattr(found, "__len__") or not hasattr(found, "__getitem__"):
-        raise UsageError(f"{name} is of type {type(found).__name__}, not a sequence of examples")
-    return found
+    examples = _named(name)
+    examples = _called(examples, name) if callable(examples) else examples
+    if not hasattr(examples, "__len__") or not hasattr(examples, "__getitem__"):
+        raise UsageError(f"{name} is of type {type(examples).__name__}, not a sequence of examples")
+    return examples
 
 
 def _only_array(archive: Any, path: Path) -> Any:
@@ -137,12 +137,12 @@ def _named(name: str) -> Any:
     if not colon or not module_name or not attribute:
         raise UsageError(f"{name!r} names nothing; say MODULE:NAME, as in my_features.py:features")
     module = _module(module_name)
-    found: Any = module
+    value: Any = module
     for part in attribute.split("."):
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             raise UsageError(f"{module_name} has no {attribute!r}")
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 def _module(name: str) -> Any:

@@ -83,13 +83,13 @@ def _quality(model: Any, judged: AnytimeCurve | None, purchase: PlanPurchase) ->
     """What is known about the quality after the last stage of a purchase."""
     if judged is not None:
         return [share(float(judged.values[purchase.last]))]
-    known = held_out(model)
-    if known is None:
+    scores = held_out(model)
+    if scores is None:
         return []
     quality = model.plan_.quality
     gained = quality[purchase.last] - quality[max(purchase.first - 1, 0)]
     rate = number(float(gained / purchase.price)) if purchase.price else "-"
-    return [share(float(known[1][purchase.last])), rate]
+    return [share(float(scores[1][purchase.last])), rate]
 
 
 def held_out(model: Any) -> tuple[str, NDArray[np.float64]] | None:

@@ -182,11 +182,11 @@ def _check_same(model: Any, save: Path, data: Path) -> None:
     """Refuse to skip rows of a file that are not those which were learned."""
     from anytime.streaming.streams import source_of
 
-    known = model.source_
-    found = None if known is None else source_of(data, known["n_rows"])
-    if known is not None and found is not None and found["digest"] != known["digest"]:
+    source = model.source_
+    same_source = None if source is None else source_of(data, source["n_rows"])
+    if source is not None and same_source is not None and same_source["digest"] != source["digest"]:
         raise CliError(
-            f"{save} has read {model.position_} rows of {known['name']}, and {data} begins with others, so that --resume would "
+            f"{save} has read {model.position_} rows of {source['name']}, and {data} begins with others, so that --resume would "
             f"skip rows never learned; --begin {save} in the place of --resume learns all rows of {data}"
         )
 
@@ -233,10 +233,10 @@ def _new_model(first: pd.DataFrame, target: str, path: Path, task: TaskName, cla
     y = target_of(first, target, path)
     if first.shape[1] < 2:
         raise CliError(f"{path} has no column besides the target")
-    known = classes is not None
-    if known and task is TaskName.regression:
+    classes_given = classes is not None
+    if classes_given and task is TaskName.regression:
         raise UsageError("--classes does not go with --task regression")
-    classify = known or is_classification(y, task, target, path)
+    classify = classes_given or is_classification(y, task, target, path)
     return StreamingBoostClassifier() if classify else StreamingBoostRegressor()
 
 

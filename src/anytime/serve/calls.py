@@ -100,14 +100,14 @@ class Call:
 
     def json_length(self) -> int | None:
         """Where binary tensors begin in the body, as Triton's header says."""
-        given = self.headers.get(b"inference-header-content-length")
-        if given is None:
+        header_length = self.headers.get(b"inference-header-content-length")
+        if header_length is None:
             return None
-        if not given.isdigit() or len(given) > 15:
+        if not header_length.isdigit() or len(header_length) > 15:
             refuse(
-                f"Inference-Header-Content-Length must be a whole number, not {shown(given.decode('latin-1'))}"
+                f"Inference-Header-Content-Length must be a whole number, not {shown(header_length.decode('latin-1'))}"
             )
-        return int(given)
+        return int(header_length)
 
 
 async def beside(body: bytes, work: Callable[..., T], *arguments: Any, large: int = _LARGE) -> T:

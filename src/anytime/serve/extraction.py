@@ -209,12 +209,12 @@ def _guarded(model: AnytimeModel, extractors: Extractors, clock: Callable[[], fl
     features, costs = extractors.features, model.costs_
     made = {}
     for name in costs.names:
-        known = features.extractors.get(name)
-        if known is None and costs.groups[name]:
-            known = Extractor(_unsent(name))
-        if known is not None:
-            timeout = extractors.timeouts.get(name, known.timeout)
-            made[name] = _behind(_Gate(name, extractors.limits.get(name), clock), known, timeout)
+        extractor = features.extractors.get(name)
+        if extractor is None and costs.groups[name]:
+            extractor = Extractor(_unsent(name))
+        if extractor is not None:
+            timeout = extractors.timeouts.get(name, extractor.timeout)
+            made[name] = _behind(_Gate(name, extractors.limits.get(name), clock), extractor, timeout)
     columns = {name: listed for name, listed in features.columns.items() if name in made}
     return Features(made, columns=columns)
 

@@ -24,9 +24,9 @@ def model_of(document: dict[str, Any], schema: str = "PredictRequest") -> tuple[
         unknown = next(name for name in document if name not in fields)
         refuse(f"unknown field {shown(unknown)}; a request has {', '.join(sorted(fields))}")
     for field in ("model", "version"):
-        given = document.get(field)
-        if given is not None and type(given) is not str:
-            refuse(f"{field} must be a string, not {shown(given)}")
+        value = document.get(field)
+        if value is not None and type(value) is not str:
+            refuse(f"{field} must be a string, not {shown(value)}")
     return document.get("model"), document.get("version")
 
 
@@ -75,16 +75,16 @@ def _raws(document: dict[str, Any]) -> list[Any] | None:
 
 
 def _rows(document: dict[str, Any], reader: RequestReader, raw_count: int | None) -> Rows:
-    given = [field for field in ("rows", "row", "groups") if field in document]
-    if len(given) > 1:
-        refuse(f"give one of rows, row and groups, not {' and '.join(given)}")
-    if not given:
+    fields = [field for field in ("rows", "row", "groups") if field in document]
+    if len(fields) > 1:
+        refuse(f"give one of rows, row and groups, not {' and '.join(fields)}")
+    if not fields:
         if raw_count is None:
             refuse("a request needs rows, row, groups, raw or raws")
         return reader.nothing(raw_count)
-    if given == ["rows"]:
+    if fields == ["rows"]:
         return reader.rows(document["rows"])
-    if given == ["groups"]:
+    if fields == ["groups"]:
         return reader.by_group(document["groups"])
     row = document["row"]
     if type(row) not in (list, dict):

@@ -262,18 +262,18 @@ class Scheduler:
             lead, queue = min(patient, key=lambda one: one[0].ticket.question.arrived)
             if lead.stage < lead.until:
                 return queue, lead, lead.until, -np.inf
-        found = []
+        due = []
         for queue, (stage, first, _), gives_way in plans:
             for piece in queue.pieces:
                 if piece.stage < min(stage, piece.until):
                     late = piece.finish <= now and not queue.large  # and not lost: its first stage is quick
                     rank = min(gives_way, 1) if late else gives_way
                     order = (rank, rank > 1 and queue.large, piece.finish)
-                    found.append((order, queue, piece, stage, queue.pieces[first - 1].finish))
+                    due.append((order, queue, piece, stage, queue.pieces[first - 1].finish))
                     break
-        if not found:
+        if not due:
             return None
-        _, queue, lead, stage, horizon = found[0] if len(found) == 1 else min(found, key=lambda one: one[0])
+        _, queue, lead, stage, horizon = due[0] if len(due) == 1 else min(due, key=lambda one: one[0])
         if lead.finish == np.inf:
             self._patient_since = now
         return queue, lead, stage, horizon

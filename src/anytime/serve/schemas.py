@@ -34,8 +34,8 @@ def _schema(kind: Any) -> Schema:
 def _object(*optional: str, **properties: Any) -> Schema:
     """An object that has all properties but the ``optional`` ones for sure."""
     required = [name for name in properties if name not in optional]
-    known = {name: _schema(kind) for name, kind in properties.items()}
-    return {"type": "object", "properties": known, "required": required}
+    schemas = {name: _schema(kind) for name, kind in properties.items()}
+    return {"type": "object", "properties": schemas, "required": required}
 
 
 def _ref(name: str) -> Schema:

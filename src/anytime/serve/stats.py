@@ -65,10 +65,10 @@ class Stats:
 
     def _description(self, entry: ServedModel) -> dict[str, Any]:
         """What stays as long as a version does."""
-        found = self._described.get(entry.model)
-        if found is None:
-            found = self._described[entry.model] = _describe(entry)
-        return found
+        description = self._described.get(entry.model)
+        if description is None:
+            description = self._described[entry.model] = _describe(entry)
+        return description
 
 
 def _describe(entry: ServedModel) -> dict[str, Any]:
