@@ -31,7 +31,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo build test test-all quick native-test lint bench reproduce figures docs wheel compat clean
+.PHONY: help demo build test test-all quick native-test lint bench compare coverage reproduce figures docs wheel compat clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,8 +65,15 @@ lint: $(VENV)/.dev ## ruff, mypy --strict, the import contract, docstrings of pu
 	$(BIN)/clang-format --dry-run -Werror $(NATIVE) $(NATIVE_TESTS)
 
 bench: $(VENV)/.dev ## measurements that need neither data nor torch, written to benchmarks/results/; docs/results has all
-	@set -e; for script in $$(grep -l __main__ benchmarks/*.py | xargs grep -LE 'required=True|ANYTIME_DATA|torch|network|_forest_sets'); do \
+	@set -e; for script in $$(grep -l __main__ benchmarks/*.py | grep -v compare.py | xargs grep -LE 'required=True|ANYTIME_DATA|torch|network|_forest_sets'); do \
 	  echo "$(BIN)/python $$script"; $(BIN)/python $$script; done
+
+compare: $(VENV)/.dev ## measurements of the hot paths at two commits: make compare BEFORE=main~10 [AFTER=main]
+	@$(BIN)/python benchmarks/compare.py $(BEFORE) $(AFTER)
+
+coverage: $(VENV)/.dev ## share of the lines that the tests without the slow ones run, by file
+	@$(BIN)/python -m pip install -q pytest-cov
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not realtime" --cov=anytime --cov-report=term:skip-covered
 
 reproduce: $(VENV)/.dev ## the measurements of a page of results again: make reproduce WORK=hu_linear (without WORK: the list)
 	@$(BIN)/python benchmarks/reproduce.py $(WORK)

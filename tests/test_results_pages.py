@@ -83,3 +83,12 @@ def test_sources_are_named_and_not_lettered():
     """A bare H, G, S or N before a number was a source once; N alone counts learners on one page."""
     assert not re.findall(r"(?m)^\| [HGSN] \d|\(([HGN]), (?:chapter|section|table)", PAGES)
     assert "the specification" not in PAGES
+
+
+def test_compare_reports_numbers_that_changed_and_no_others(pages):
+    import compare
+
+    before = {"date": "1", "a": {"ratio": 1.0, "rows": [100, 200]}, "ok": True}
+    after = {"date": "2", "a": {"ratio": 1.04, "rows": [100, 250]}, "ok": False}
+    assert compare.changes(before, after, 0.05) == [("a: rows: 1", 200.0, 250.0)]
+    assert [name for name, _, _ in compare.changes(before, after, 0.01)] == ["a: rows: 1", "a: ratio"]
