@@ -136,7 +136,7 @@ def test_a_mapping_may_have_a_group_without_what_that_requires():
     table = pd.DataFrame(X, columns=["w", "x", "y", "z"])
     model = at.SpeedBoostClassifier(costs=needy, n_estimators=5, random_state=0).fit(table, Y)
     assert model.next({"y": 1.4, "z": 0.2}).group in ("a", "b")
-    with pytest.raises(ValueError, match="'a' is said to be bought, but the row does not have it"):
+    with pytest.raises(ValueError, match="'a' is listed as bought, but the row has no value for it"):
         model.next({"y": 1.4, "z": 0.2}, ["c"])
 
 
@@ -229,7 +229,7 @@ def test_numbers_change_by_some_amount():
 def test_what_cannot_be_asked_is_said(model):
     with pytest.raises(ValueError, match="bought names 'blood', but the groups are 'a', 'b', 'c', 'step'"):
         model.next(X[0], ["blood"])
-    with pytest.raises(ValueError, match="'b' is said to be bought, but the row does not have it"):
+    with pytest.raises(ValueError, match="'b' is listed as bought, but the row has no value for it"):
         model.next({"a": 1.0}, ["b"])
     with pytest.raises(ValueError, match="expected one row"):
         model.next(X[:2])

@@ -299,9 +299,9 @@ def test_cells_of_a_cost_table():
         (),
     ]
     for cell, words in (
-        (0.5, "columns of group 'g0' is 0.5, which is no list"),
-        (True, "is True, which is no list"),
-        ({"a": 1}, "which is no list"),
+        (0.5, "columns of group 'g0' is 0.5, which is not a list"),
+        (True, "is True, which is not a list"),
+        ({"a": 1}, "which is not a list"),
         ("[a, b]", "columns of group 'g0' begins with '[' but is not a list in JSON: '[a, b]'"),
         ("[" * 100_000, "is not a list in JSON"),
         ("[0.5]", "a column is a name or a position, not 0.5"),
@@ -444,7 +444,7 @@ def test_bad_cost_files_get_a_precise_error(tmp_path, text, words):
 def test_a_cost_table_needs_its_columns():
     with pytest.raises(ValueError, match="needs a column 'price'"):
         FeatureCosts.from_frame(pd.DataFrame({"group": ["a"]}))
-    with pytest.raises(ValueError, match="stands twice"):
+    with pytest.raises(ValueError, match="appears twice"):
         FeatureCosts.from_frame(pd.DataFrame({"group": ["a", "a"], "price": [1, 2]}))
     with pytest.raises(ValueError, match="row 1 of the cost table names no group"):
         FeatureCosts.from_frame(pd.DataFrame({"group": ["a", None], "price": [1, 2]}))

@@ -294,12 +294,12 @@ def test_a_deadline_holds_for_the_whole_batch(cells):
     [
         ({"budget": -1}, "budget must not be negative"),
         ({"budget": float("nan")}, "budget is NaN"),
-        ({"budget": "10"}, "budget must be a number that is not negative, not '10'"),
-        ({"budget": True}, "budget must be a number that is not negative, not True"),
-        ({"budget": [1.0, "2"]}, "budget must be a number that is not negative, not '1.0'"),
+        ({"budget": "10"}, "budget must be a non-negative number, not '10'"),
+        ({"budget": True}, "budget must be a non-negative number, not True"),
+        ({"budget": [1.0, "2"]}, "budget must be a non-negative number, not '1.0'"),
         ({"deadline": -0.1}, "deadline must be"),
-        ({"deadline": "10ms"}, "deadline must be a number of seconds that is not negative, not '10ms'"),
-        ({"deadline": True}, "deadline must be a number of seconds that is not negative, not True"),
+        ({"deadline": "10ms"}, "deadline must be a non-negative number of seconds, not '10ms'"),
+        ({"deadline": True}, "deadline must be a non-negative number of seconds, not True"),
         ({"budget": [1.0, 2.0]}, r"budget has shape \(2,\), but X has"),
     ],
 )
@@ -313,7 +313,7 @@ def test_wrong_bounds_get_a_precise_error(cells, bounds, words):
 @pytest.mark.parametrize("wrong", ["10", True, -1.0, float("nan")])
 def test_one_row_has_the_same_bounds(cells, bound, wrong):
     model, X, _ = cells
-    with pytest.raises(ValueError, match=f"{bound} must be a number .*that is not negative, not {wrong!r}"):
+    with pytest.raises(ValueError, match=f"{bound} must be a non-negative number.*, not {wrong!r}"):
         model.predict_one(X[0], **{bound: wrong})
 
 

@@ -82,7 +82,7 @@ def test_failing_example_is_named():
 
     with pytest.raises(ExtractionError, match="'x': raw example 2: ValueError: bad"):
         Features({"x": second_letter}).matrix(TEXTS)
-    with pytest.raises(ValueError, match="no raw example"):
+    with pytest.raises(ValueError, match="at least one raw example is needed"):
         Features({"size": len}).matrix([])
 
 

@@ -244,7 +244,7 @@ def owned_groups(plan: Plan, rows: Rows, named: bool, bought: Iterable[str] | No
     lacking = np.zeros_like(owned) if rows.held is None else owned & ~rows.held
     if lacking.any():
         raise ValueError(
-            f"the group {names[int(lacking.argmax())]!r} is said to be bought, but the row does not have it"
+            f"the group {names[int(lacking.argmax())]!r} is listed as bought, but the row has no value for it"
         )
     return owned
 

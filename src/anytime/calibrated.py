@@ -88,13 +88,13 @@ class _Calibrated:
             )
         if getattr(self, "_goes_on_learning", False):
             raise TypeError(
-                f"this {type(self).__name__} goes on learning, and what is calibrated stays: save it with learning=False, and "
-                "calibrate what is loaded"
+                f"this {type(self).__name__} keeps learning, which would make a calibration wrong: save it with learning=False, "
+                "then load and calibrate that"
             )
         rows, targets = self._checked(X), self._held_out_targets(y)
         check_consistent_length(rows, targets)
         if not len(rows):
-            raise ValueError("there are no held-out rows to learn from")
+            raise ValueError("there are no held-out rows to calibrate on; give at least one")
         # families whose constructor has a ``confidence`` say what their plan is without it
         by_budget, confidence = self.meter == "realised", getattr(self, "confidence", None)
         plan: Plan = self.plan_ if confidence is None else self._without_stops(self.plan_)
@@ -119,7 +119,9 @@ class _Calibrated:
                 f"this {type(self).__name__} has no held-out rows to judge by: call calibrate(X_val, y_val) first{otherwise}"
             )
         if budget is None and self.mean_budget is not None:
-            raise ValueError("a mean budget chooses rows, which no coverage holds for: give a budget")
+            raise ValueError(
+                "coverage cannot be promised for a mean budget, which lets some rows pay more than others; give a budget"
+            )
         rows = self._read_in(X)
         values, allowed = None, np.empty(len(rows.X))
         for which, part, money in self._parts_by_branch(rows, budget, None, np.inf):
@@ -204,7 +206,7 @@ class LabelSets(_Calibrated):
         codes = order[np.minimum(codes, len(order) - 1)]
         unknown = labels[self.classes_[codes] != labels]
         if unknown.size:
-            raise ValueError(f"{unknown.tolist()[0]!r} is none of the classes that the model knows")
+            raise ValueError(f"{unknown.tolist()[0]!r} is not one of the classes of the model")
         return np.asarray(codes, dtype=np.intp)
 
     def _learned(self, plan: Plan, X: Array, targets: NDArray[Any], by_budget: bool) -> Plan:

@@ -335,7 +335,7 @@ class FeatureCosts:
                 raise ValueError(f"row {row} of the cost table names no group")
             name = str(record["group"])
             if name in groups:
-                raise ValueError(f"group {name!r} stands twice in the cost table")
+                raise ValueError(f"group {name!r} appears twice in the cost table")
             own: Column = int(name) if _POSITION.fullmatch(name) else name
             groups[name] = _listed(record.get("columns", [own]), f"columns of group {name!r}")
             prices[name] = record["price"]
@@ -530,7 +530,7 @@ def _checked_prices(groups: Mapping[str, Any], prices: Any, what: str) -> dict[s
         raise ValueError(f"no {what} for {_listing(missing)}")
     if unknown := [name for name in price_by_group if name not in groups]:
         raise ValueError(
-            f"{what} given for {_listing(unknown)}, which is no group; the groups are {_listing(groups)}"
+            f"{what} given for {_listing(unknown)}, which is not a group; the groups are {_listing(groups)}"
         )
     out = {}
     for name in groups:
@@ -555,7 +555,7 @@ def _checked_requirements(
         for group in [name, *listed]:
             if str(group) not in groups:
                 raise ValueError(
-                    f"requires names {group!r}, which is no group; the groups are {_listing(groups)}"
+                    f"requires names {group!r}, which is not a group; the groups are {_listing(groups)}"
                 )
         if listed:
             out[str(name)] = tuple(dict.fromkeys(map(str, listed)))
@@ -638,7 +638,7 @@ def _listed(cell: Any, where: str) -> list[Any]:
     if _is_integer(cell) or (isinstance(cell, float) and cell.is_integer()):
         return [int(cell)]  # a column of integers with gaps is one of floats
     if not isinstance(cell, str):
-        raise ValueError(f"{where} is {cell!r}, which is no list of names or positions")
+        raise ValueError(f"{where} is {cell!r}, which is not a list of names or positions")
     text = cell.strip()
     if not text.startswith("["):
         parts = [part.strip() for part in text.split(";")]

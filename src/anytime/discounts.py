@@ -94,7 +94,9 @@ def prices_with_steps(
     prices = {names[group]: price for group, price in shared.items()}
     for test in tests:
         if test.name in prices:
-            raise ValueError(f"test {test.name!r} stands twice in the price list, or is called like a step")
+            raise ValueError(
+                f"test {test.name!r} appears twice in the price list, or has the name of a shared step"
+            )
         prices[test.name] = test.full if test.discount is None else test.discount
     return prices, {test.name: [names[test.group]] for test in tests if test.group}
 
@@ -110,7 +112,7 @@ def _number(value: Any, what: str) -> float:
     try:
         number = float(Decimal(str(value).strip()))
     except InvalidOperation:
-        raise ValueError(f"{what} is {value!r}, which is no number") from None
+        raise ValueError(f"{what} is {value!r}, which is not a number") from None
     if not 0 <= number < inf:
         raise ValueError(f"{what} is {number}; a price is finite and not negative")
     return number

@@ -579,7 +579,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         given = np.asarray(budget)
         for amount in given.ravel().tolist() if given.dtype.kind not in "iuf" else ():
             if not is_amount(amount):
-                raise ValueError(f"{name} must be a number that is not negative, not {amount!r}")
+                raise ValueError(f"{name} must be a non-negative number, not {amount!r}")
         amounts = np.asarray(given, dtype=np.float64)
         if np.isnan(amounts).any():
             raise ValueError(f"{name} is NaN; give a number of units, or None for everything")
@@ -617,7 +617,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         if deadline is None:
             return np.inf
         if not is_amount(deadline):
-            raise ValueError(f"deadline must be a number of seconds that is not negative, not {deadline!r}")
+            raise ValueError(f"deadline must be a non-negative number of seconds, not {deadline!r}")
         return began + deadline
 
     def _run_plan(

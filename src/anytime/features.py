@@ -221,7 +221,7 @@ class Features:
         import pandas as pd
 
         if not len(raws):
-            raise ValueError("there is no raw example; columns are known from at least one")
+            raise ValueError("at least one raw example is needed to find out the columns")
         results = self._computed(raws)
         groups = self._columns_by_group(results[0])
         parts = [
@@ -299,7 +299,7 @@ class Features:
         if repeats < 1:
             raise ValueError(f"repeats must be at least 1, not {repeats}")
         if not len(raws):
-            raise ValueError("there is no raw example to measure")
+            raise ValueError("there is no raw example to measure; give at least one")
         groups = self.groups(raws[0])  # also a warm-up: a first call may import or open things
         seconds: dict[str, list[float]] = {name: [] for name in self.names}
         for i, raw in enumerate(raws):

@@ -139,5 +139,5 @@ class OneRow:
 
 def _amount(name: str, amount: Any) -> float:
     if not is_amount(amount):
-        raise ValueError(f"{name} must be a number that is not negative, not {amount!r}")
+        raise ValueError(f"{name} must be a non-negative number, not {amount!r}")
     return float(amount)

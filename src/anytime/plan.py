@@ -655,7 +655,7 @@ def _check_plan(plan: Plan) -> None:
             f"the link {plan.link!r} is for one output, not {n_outputs}; 'softmax' is for several"
         )
     if np.isnan(plan.limit) or plan.limit < 0:
-        raise ValueError(f"limit must be a number that is not negative, not {plan.limit}")
+        raise ValueError(f"limit must be a non-negative number, not {plan.limit}")
     if plan.cost_matrix is not None:
         n_classes = LINKS[plan.link].n_classes(n_outputs) if LINKS[plan.link].classifies else 0
         if np.shape(plan.cost_matrix) != (n_classes, n_classes) or not np.isfinite(plan.cost_matrix).all():

@@ -150,7 +150,9 @@ class ServiceCascade:
         if set(services) != set(prices) or not services:
             raise ValueError(f"there are services {sorted(services)}, but prices of {sorted(prices)}")
         if _INPUT in services:
-            raise ValueError(f"no service can be called {_INPUT!r}: that is what is known of a request")
+            raise ValueError(
+                f"{_INPUT!r} is the name of what is known of a request; give the service another name"
+            )
         if retries < 0:
             raise ValueError(f"retries must not be negative, but is {retries}")
         if timeout is not None and not timeout > 0:

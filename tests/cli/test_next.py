@@ -78,7 +78,7 @@ def test_a_budget_that_buys_nothing_more_is_said(folder: Path) -> None:
         (("--row", "nowhere.json"), "nowhere.json"),
         (("--row", '{"height": 180}'), "no column 'height'"),
         (("--bought", "scan"), "bought names 'scan'"),
-        (("--bought", "ecg"), "'ecg' is said to be bought, but the row does not have it"),
+        (("--bought", "ecg"), "'ecg' is listed as bought, but the row has no value for it"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(folder: Path, arguments: tuple[str, ...], said: str) -> None:

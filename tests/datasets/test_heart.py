@@ -160,9 +160,9 @@ def test_a_price_file_with_discounts_prices_a_model(tmp_path):
     ("rows", "message"),
     [
         (["chol,A,7.27,5.17", "fbs,A,5.20,3.00"], r"differ in what they save \(2.1 and 2.2\)"),
-        (["chol,A,7.27,"], "the discounted price of test 'chol' is None, which is no number"),
+        (["chol,A,7.27,"], "the discounted price of test 'chol' is None, which is not a number"),
         (["chol,A,5.17,7.27"], "'chol' costs 5.17 in full but 7.27 with discount"),
-        (["chol,A,cheap,1"], "the full price of test 'chol' is 'cheap', which is no number"),
+        (["chol,A,cheap,1"], "the full price of test 'chol' is 'cheap', which is not a number"),
         (["chol,,7.27,7.27", "chol,,7.27,7.27"], "'chol' stands twice"),
     ],
 )

@@ -230,7 +230,7 @@ def test_labels_are_those_of_the_outputs_whatever_their_order(network, images):
 
 def test_calibrating_says_what_is_wrong(images, made):
     X, y = images[0][:40], NAMES[images[1][:40]]
-    with pytest.raises(ValueError, match="'dog' is none of the classes"):
+    with pytest.raises(ValueError, match="'dog' is not one of the classes"):
         made.calibrate(X, np.array(["dog"] * 40))
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         made.calibrate(X, y[:39])

@@ -276,9 +276,9 @@ def test_confidence_of_a_regressor_is_refused():
         ({"budget": -1.0}, "budget must not be negative"),
         ({"budget": [1.0, 2.0]}, "one budget"),
         ({"deadline": -1.0}, "deadline must be"),
-        ({"deadline": "10ms"}, "deadline must be a number of seconds that is not negative, not '10ms'"),
-        ({"max_stages": -1}, "max_stages must be a number that is not negative, not -1"),
-        ({"max_stages": "2"}, "max_stages must be a number that is not negative, not '2'"),
+        ({"deadline": "10ms"}, "deadline must be a non-negative number of seconds, not '10ms'"),
+        ({"max_stages": -1}, "max_stages must be a non-negative number, not -1"),
+        ({"max_stages": "2"}, "max_stages must be a non-negative number, not '2'"),
         ({"stop": True}, "is_set"),
     ],
 )

@@ -65,7 +65,7 @@ def test_numbers_have_no_probability(server):
         ({"row": {"age": "old"}}, 400, "expected a number"),
         ({"bought": "blood"}, 400, "bought must be a list of names of groups"),
         ({"bought": ["urine"]}, 400, "bought names 'urine'"),
-        ({"bought": ["blood"]}, 400, "'blood' is said to be bought, but the row does not have it"),
+        ({"bought": ["blood"]}, 400, "'blood' is listed as bought, but the row has no value for it"),
         ({"budget": -1}, 400, "budget must be a number that is not negative"),
         (
             {"deadline_ms": 3},

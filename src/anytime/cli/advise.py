@@ -46,7 +46,7 @@ def next_purchase(
     """
     loaded = load_model(model, costly, trusted)
     if labels_structures(loaded):
-        raise UsageError(f"{model} labels whole structures; what to buy next is asked for rows")
+        raise UsageError(f"{model} labels whole structures; `anytime next` is for models of rows")
     names = None if bought is None else [name.strip() for name in bought.split(",") if name.strip()]
     from anytime.rows import reader_of  # takes its time
 

@@ -132,10 +132,10 @@ def _check_folder(home: Path, resume: bool) -> None:
     there = (home / "journal.sqlite").exists()
     if there and not resume:
         raise UsageError(
-            f"{home} holds a search already: --resume goes on with it, another --folder begins anew"
+            f"{home} already holds a search: add --resume to continue it, or name another --folder"
         )
     if resume and not there:
-        raise UsageError(f"there is no search in {home} to go on with; leave --resume out to begin one")
+        raise UsageError(f"there is no search in {home} to continue; leave out --resume to start one")
     if home.exists() and not home.is_dir():
         raise UsageError(f"{home} is a file; name a directory for the search with --folder")
 
@@ -203,7 +203,7 @@ def _check_same_rows(home: Path, rows: GrowthRows, seed: int) -> None:
         file.write_text(json.dumps(begun_on), encoding="utf-8")
     elif json.loads(file.read_text(encoding="utf-8")) != begun_on:
         raise CliError(
-            f"the search in {home} was begun on other rows or with another --seed: give the same, or another --folder"
+            f"the search in {home} was started on other rows or with another --seed; use the same ones, or name another --folder"
         )
 
 

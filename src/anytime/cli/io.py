@@ -127,8 +127,8 @@ def check_table_name(path: Path | None) -> None:
     written = ("", ".csv") if name is not path else ("", ".csv", *_PARQUET)
     if name.suffix.lower() not in written:
         raise UsageError(
-            f"{path}: no table is written under such an ending; those that are: .csv (with {', '.join(_PACKED)} after it "
-            f"compressed), {', '.join(_PARQUET)}"
+            f"{path}: a table must end in .csv (compressed: {', '.join('.csv' + packed for packed in _PACKED)}) or "
+            f"{', '.join(_PARQUET)}"
         )
 
 
@@ -370,7 +370,9 @@ def load_estimator(path: Path, trusted: bool) -> Any:
     except Exception as error:  # a broken pickle can raise anything at all
         raise CliError(f"{path} cannot be unpickled: {type(error).__name__}: {error}") from error
     if not hasattr(model, "predict"):
-        raise CliError(f"{path} holds a {type(model).__name__}, which is no model: it has no predict")
+        raise CliError(
+            f"{path} holds a {type(model).__name__}, which is not a model: it has no predict method"
+        )
     return model
 
 

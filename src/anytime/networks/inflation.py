@@ -170,7 +170,7 @@ def estimate_base(
             f"{costs.size} exits have costs, {error.size} errors and {optimum.size} optimal ones: give one of each per exit"
         )
     if not tolerance >= 0:
-        raise ValueError(f"tolerance must be a number that is not negative, not {tolerance!r}")
+        raise ValueError(f"tolerance must be a non-negative number, not {tolerance!r}")
     if np.isnan(error).any():
         raise ValueError("an error is NaN; only an optimal error may be unknown")
     if np.isnan(optimum).all():

@@ -171,7 +171,7 @@ def named_price(k: int, entry: Any) -> tuple[Any, float | None]:
     """A member and its price, where it has one."""
     model, price = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, None)
     if price is not None and not (is_amount(price) and np.isfinite(price)):
-        raise ValueError(f"the price of member {k} must be a number that is not negative, not {price!r}")
+        raise ValueError(f"the price of member {k} must be a non-negative number, not {price!r}")
     if isinstance(model, type) or not hasattr(model, "predict"):
         raise TypeError(f"member {k} must be a model or a pair (model, price), not {entry!r}")
     return model, price

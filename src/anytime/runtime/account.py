@@ -41,7 +41,7 @@ class Account:
 
     def __init__(self, mean_budget: float) -> None:
         if not is_amount(mean_budget) or not np.isfinite(mean_budget):
-            raise ValueError(f"mean_budget must be a number that is not negative, not {mean_budget!r}")
+            raise ValueError(f"mean_budget must be a non-negative number, not {mean_budget!r}")
         self.mean_budget = float(mean_budget)
         self.count, self.spent = 0, 0.0
         self._lock = threading.Lock()

@@ -190,7 +190,7 @@ class BatchSession:
         began = self.clock()
         due = self.model._due(began, seconds)
         if budget_total is not None and not budget_total >= 0:
-            raise ValueError(f"budget_total must be a number that is not negative, not {budget_total}")
+            raise ValueError(f"budget_total must be a non-negative number, not {budget_total}")
         total = None if budget_total is None else self._layout.plan.costs.costs.budget_ticks(budget_total)
         bounds = Bounds(self._layout.n_stages if stages is None else stages, due=due, stop=stop)
         with self._writer:

@@ -47,7 +47,7 @@ class Bounds:
         if budget is not None and np.ndim(budget):
             raise ValueError("a session has one example and takes one budget, not an array")
         if max_stages is not None and not is_amount(max_stages):
-            raise ValueError(f"max_stages must be a number that is not negative, not {max_stages!r}")
+            raise ValueError(f"max_stages must be a non-negative number, not {max_stages!r}")
         _check_confidence(model, confidence)
         _check_stop(stop)
         due = model._due(now, deadline)

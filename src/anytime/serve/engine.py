@@ -219,9 +219,7 @@ class Engine:
         if question.deadline is None:
             return came + self._allowed, caution.of(self._reserve, self._allowed)
         if not question.deadline >= 0:
-            raise ValueError(
-                f"deadline must be a number of seconds that is not negative, not {question.deadline}"
-            )
+            raise ValueError(f"deadline must be a non-negative number of seconds, not {question.deadline}")
         allowed = min(self._allowed, question.deadline)
         return came + allowed, caution.of(self.policy.reserve_of(allowed), allowed)
 

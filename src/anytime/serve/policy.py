@@ -71,7 +71,7 @@ class Adaptive:
 
     def __init__(self, reserve: float) -> None:
         if not reserve >= 0:
-            raise ValueError(f"reserve must be a number of seconds that is not negative, not {reserve}")
+            raise ValueError(f"reserve must be a non-negative number of seconds, not {reserve}")
         self.reserve = reserve
 
     @classmethod

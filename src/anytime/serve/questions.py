@@ -48,7 +48,7 @@ def amount_of(given: dict[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if type(value) not in (int, float) or not 0 <= value < np.inf:
-        refuse(f"{name} must be a number that is not negative, not {shown(value)}")
+        refuse(f"{name} must be a non-negative number, not {shown(value)}")
     return float(value)
 
 

@@ -56,7 +56,7 @@ class Settings:
         if "stats" in self.models:
             raise ValueError("'stats' cannot be a model's name: /v2/models/stats is an address of its own")
         if not 0 <= self.drain < math.inf:
-            raise ValueError(f"drain must be a number of seconds that is not negative, not {self.drain}")
+            raise ValueError(f"drain must be a non-negative number of seconds, not {self.drain}")
         for what in ("slo", "watch"):
             seconds = getattr(self, what)
             if seconds is not None and not 0 < seconds < math.inf:
