@@ -97,7 +97,7 @@ class SharedParameters(SphinxDirective):
         for name, parameter in PARAMETERS.items():
             takers: dict[str, list[str]] = {}
             for estimator, made in estimators.items():
-                taken = signature(made).parameters.get(name) if isinstance(made, type) else None
+                taken = signature(made).parameters.get(name) if hasattr(made, "get_params") else None
                 if taken is not None:
                     takers.setdefault(repr(taken.default), []).append(estimator)
             others = sorted(other for other, meant in MEANT.items() if meant == name)

@@ -346,13 +346,13 @@ def test_coerce_takes_every_documented_form(tmp_path):
         ({"prices": [1e308, 1e308]}, "add up to 2.00e+308; count them in a larger unit"),
         ({"prices": {"1": 1}, "groups": {1: [0], "1": [1]}}, "groups given twice for '1'"),
         ({"prices": {"a": 1}, "groups": {"a": [0], "b": [1]}}, "no price for 'b'"),
-        ({"prices": {"a": 1, "c": 1}, "groups": {"a": [0]}}, "price given for 'c', which is no group"),
+        ({"prices": {"a": 1, "c": 1}, "groups": {"a": [0]}}, "price given for 'c', which is not a group"),
         ({"prices": {"a": 1, "b": 1}, "groups": {"a": [0, 1], "b": [1]}}, "'a' and 'b' both name column 1"),
         ({"prices": {"a": 1}, "groups": {"a": [0.5]}}, "a column is a name or a position, not 0.5"),
         ({"prices": [1], "groups": {"a": [0]}}, "prices must be a mapping"),
         (
             {"prices": {"a": 1}, "groups": {"a": [0]}, "requires": {"a": ["z"]}},
-            "requires names 'z', which is no group",
+            "requires names 'z', which is not a group",
         ),
     ],
 )

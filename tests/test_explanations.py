@@ -32,7 +32,9 @@ def test_changes_add_up_to_the_last_answer_and_costs_to_what_was_paid(fitted, ro
     assert path.base + sum(step.change for step in path.steps) == pytest.approx(path.value)
     assert sum(step.cost for step in path.steps) == pytest.approx(model.cost(X[[row]])[0])
     last = model.answer(X[[row]])
-    told = last.prediction[0] if path.label is None else last.probabilities[0][model.classes_ == path.label][0]
+    told = (
+        last.prediction[0] if path.label is None else last.probabilities[0][model.classes_ == path.label][0]
+    )
     assert path.value == pytest.approx(told)
 
 
@@ -55,7 +57,9 @@ def test_no_group_is_bought_twice_and_purchases_keep_every_change():
 
 def test_rows_that_decide_for_themselves_have_their_own_purchases():
     X, y, costs = at.datasets.load("breast_cancer")
-    model = at.AcquisitionClassifier(costs=costs, hidden_layer_sizes=(8, 8), folds=2, random_state=0).fit(X, y)
+    model = at.AcquisitionClassifier(costs=costs, hidden_layer_sizes=(8, 8), folds=2, random_state=0).fit(
+        X, y
+    )
     orders = {tuple(groups for groups, _, _ in at.explain(model, row).by_purchase()) for row in X[:20]}
     assert len(orders) > 1
 
@@ -69,7 +73,10 @@ def test_two_classes_move_against_each_other():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"row": slice(0, 2)}, "one row, and there are 2"), ({"row": slice(0, 1), "label": "benign"}, "not a label")],
+    [
+        ({"row": slice(0, 2)}, "one row, and there are 2"),
+        ({"row": slice(0, 1), "label": "benign"}, "not a label"),
+    ],
 )
 def test_explain_says_what_is_wrong(arguments, message):
     model, X, _ = classifier()

@@ -147,9 +147,7 @@ def test_a_table_becomes_a_family_of_networks_and_grows_on(table: Path) -> None:
     assert model.classes_.tolist() == ["inner", "outer"]
     assert "200 rows, 3 columns" in page.read_text()
 
-    assert "already holds a search: add --resume" in fails(
-        "grow", table, "-t", "ring", "-o", file, code=2
-    )
+    assert "already holds a search: add --resume" in fails("grow", table, "-t", "ring", "-o", file, code=2)
     before = snapshot(search / "journal.sqlite").models
     said = run("grow", table, "-t", "ring", *QUICK, "--resume", "-o", file)
     after = snapshot(search / "journal.sqlite").models

@@ -139,9 +139,7 @@ def test_csv_may_be_compressed_and_needs_no_ending(folder: Path, tmp_path: Path,
 @pytest.mark.parametrize("name", ["out.xlsx", "out.tsv", "out.parquet.gz", "out.json"])
 def test_other_endings_are_refused_before_anything_is_read(tmp_path: Path, name: str) -> None:
     said = fails("predict", tmp_path / "absent", tmp_path / "absent", "-o", tmp_path / name, code=2)
-    assert said.startswith(
-        f"{tmp_path / name}: a table must end in .csv"
-    )
+    assert said.startswith(f"{tmp_path / name}: a table must end in .csv")
     assert said.endswith(".parquet, .pq")
 
 

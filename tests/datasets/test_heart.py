@@ -163,7 +163,7 @@ def test_a_price_file_with_discounts_prices_a_model(tmp_path):
         (["chol,A,7.27,"], "the discounted price of test 'chol' is None, which is not a number"),
         (["chol,A,5.17,7.27"], "'chol' costs 5.17 in full but 7.27 with discount"),
         (["chol,A,cheap,1"], "the full price of test 'chol' is 'cheap', which is not a number"),
-        (["chol,,7.27,7.27", "chol,,7.27,7.27"], "'chol' stands twice"),
+        (["chol,,7.27,7.27", "chol,,7.27,7.27"], "'chol' appears twice"),
     ],
 )
 def test_a_table_of_discounts_that_cannot_be_is_refused(rows, message):
