@@ -27,9 +27,9 @@ from anytime.serve.pace import StagePace
 from anytime.serve.plain import write_plain
 from anytime.serve.policy import Adaptive
 from anytime.serve.questions import Question
-from anytime.testing.strategies import feature_costs
 from tests.cli.running import run
 from tests.runtime.bench import ROWS, features_of, model_of
+from tests.strategies import feature_costs
 
 VALUES = {"a": 5.0, "b": 6.0, "c": 9.0}
 

@@ -23,9 +23,9 @@ from anytime.export import ExportError
 from anytime.files import BadFileError
 from anytime.plan import Plan
 from anytime.rules import LikelyRule
-from anytime.testing.strategies import plans
 from tests.export.helpers import answers, needs_compiler, written
 from tests.runtime.bench import model_of
+from tests.strategies import plans
 
 BOASTING = 6.0  # times the scores that would be right
 MEANS = np.random.default_rng(0).normal(size=(3, 7))  # of the columns in each class

@@ -15,8 +15,8 @@ from anytime.blocks import LinearBlock
 from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.plan import Plan
 from anytime.runtime import Session
-from anytime.testing.strategies import feature_costs
 from tests.runtime.bench import model_of
+from tests.strategies import feature_costs
 
 BLOOD = {
     "groups": {"draw": [], "chol": ["chol"], "fbs": ["fbs"], "ecg": ["st", "slope"]},

@@ -17,10 +17,10 @@ from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import Run
 from anytime.plan import Plan
 from anytime.rules import MarginRule, ScoreRule
-from anytime.testing.strategies import plans
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
 from tests.reference.engine import run_row
+from tests.strategies import plans
 
 ROWS = np.random.default_rng(1).normal(size=(12, 4)).round(1)
 

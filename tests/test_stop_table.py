@@ -22,9 +22,9 @@ from anytime.rules import MarginRule, StopTable
 from anytime.serve.pace import StagePace, checkpoints_of
 from anytime.serve.policy import Adaptive
 from anytime.stopping import exits_taken, stop_table
-from anytime.testing.strategies import plans
 from tests.runtime.bench import ROWS, model_of
 from tests.serve.virtual import VirtualEngine, replay
+from tests.strategies import plans
 
 
 @pytest.fixture(scope="module")

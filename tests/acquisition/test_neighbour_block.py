@@ -13,8 +13,8 @@ from anytime._native import Neighbours
 from anytime.acquisition import masked_networks
 from anytime.acquisition.masked_networks import MaskedNetworks
 from anytime.engine import Run
-from anytime.testing.strategies import feature_costs
 from tests.reference import neighbours as plain
+from tests.strategies import feature_costs
 
 MUCH = np.int64(2**61)
 

@@ -18,7 +18,6 @@ import anytime as at
 from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.losses import LINKS
 from anytime.plan import Plan
-from anytime.testing.strategies import plans
 from anytime.trees.block import TreeBlock
 from tests.export.helpers import (
     STRICT,
@@ -32,6 +31,7 @@ from tests.export.helpers import (
     values_of,
     written,
 )
+from tests.strategies import plans
 
 pytestmark = needs_compiler
 

@@ -18,7 +18,6 @@ from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.losses import LINKS
 from anytime.plan import Plan
 from anytime.rules import FunctionRule, ScoreRule
-from anytime.testing.strategies import plans, tree_arrays
 from anytime.trees.block import TreeBlock
 from tests.export.families import budgets_of
 from tests.export.helpers import (
@@ -31,6 +30,7 @@ from tests.export.helpers import (
     linked,
     suffix,
 )
+from tests.strategies import plans, tree_arrays
 
 onnx = pytest.importorskip("onnx")
 

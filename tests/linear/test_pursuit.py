@@ -15,8 +15,8 @@ from anytime.greedy import GainOracle, greedy, replay
 from anytime.linear import pursuit
 from anytime.linear.pursuit import GroupedProblem, PursuitOracle
 from anytime.linear.sequencing import Arrangement
-from anytime.testing.strategies import feature_costs
 from tests.reference.linear import Rows, random_problem, sequence
+from tests.strategies import feature_costs
 
 CRITERIA = ["omp", "forward", "norm", "single", "forward_single"]
 CLOSE = {"rtol": 1e-8, "atol": 1e-10}

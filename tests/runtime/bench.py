@@ -15,9 +15,9 @@ from anytime.features import Extractor, Features
 from anytime.losses import LINKS
 from anytime.plan import Plan
 from anytime.rules import ScoreRule
-from anytime.testing.strategies import plans
 from anytime.trees.arrays import LEAF, MISSING_NAN, NUMERIC, TreeArrays
 from anytime.trees.block import TreeBlock
+from tests.strategies import plans
 
 ROWS = np.random.default_rng(1).normal(size=(12, 4)).round(1)
 

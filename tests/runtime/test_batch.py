@@ -16,8 +16,8 @@ from anytime.features import Extractor, Features
 from anytime.plan import Plan
 from anytime.rules import MarginRule, ScoreRule
 from anytime.runtime import BatchSession, Session, StopFlag
-from anytime.testing.strategies import plans
 from tests.runtime.bench import ROWS, Clock, features_of, linear_plan, model_of
+from tests.strategies import plans
 
 
 def margin_plan(random: np.random.Generator, n_stages: int) -> Plan:

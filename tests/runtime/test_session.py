@@ -16,9 +16,9 @@ from anytime.features import Features
 from anytime.plan import Plan
 from anytime.rules import MarginRule, ScoreRule
 from anytime.runtime import Session
-from anytime.testing.strategies import plans, tree_arrays
 from anytime.trees.block import TreeBlock
 from tests.runtime.bench import ROWS, features_of, linear_plan, model_of, one_tree
+from tests.strategies import plans, tree_arrays
 
 rows = st.sampled_from(list(ROWS))
 

@@ -12,7 +12,6 @@ from anytime.blocks import LinearBlock
 from anytime.costs import FeatureCosts
 from anytime.rules import ScoreRule
 from anytime.runtime import Event, ReplayError, Session, Trace, replay
-from anytime.testing.strategies import plans
 from tests.runtime.bench import (
     ROWS,
     Clock,
@@ -24,6 +23,7 @@ from tests.runtime.bench import (
     slow_features,
     timed_plan,
 )
+from tests.strategies import plans
 
 X = np.array([1.0, 2.0, 3.0])
 

@@ -9,9 +9,9 @@ from anytime.serve.engine import Engine
 from anytime.serve.pace import StagePace
 from anytime.serve.policy import Adaptive
 from anytime.serve.questions import Question
-from anytime.testing.strategies import plans
 from tests.runtime.bench import ROWS, model_of
 from tests.serve.virtual import stumps
+from tests.strategies import plans
 
 
 def cohort_of(engine, sizes, budget):

@@ -25,9 +25,9 @@ from anytime.serve.pace import StagePace, checkpoints_of
 from anytime.serve.policy import Adaptive
 from anytime.serve.questions import Question
 from anytime.serve.scheduler import Scheduler
-from anytime.testing.strategies import plans
 from tests.runtime.bench import ROWS, model_of
 from tests.serve.virtual import Fixed, VirtualEngine, poisson, replay, rest, single_rows, stumps
+from tests.strategies import plans
 
 SLO, RESERVE = 0.010, 0.002
 

@@ -1,4 +1,4 @@
-"""Checks that every anytime model must pass, and hypothesis strategies for costs, data and plans.
+"""Checks that every anytime model must pass.
 
 :func:`check_anytime_estimator` is to budgets what scikit-learn's ``check_estimator`` is to ``fit`` and ``predict``: run your own
 models through it.
