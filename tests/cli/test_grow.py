@@ -158,7 +158,7 @@ def test_a_table_becomes_a_family_of_networks_and_grows_on(table: Path) -> None:
 
     other = pd.read_csv(table).sample(frac=1, random_state=0)
     other.to_csv(table, index=False)
-    assert "begun on other rows" in run("grow", table, "-t", "ring", "--resume", "-o", file, code=1).stderr
+    assert "started on other rows" in run("grow", table, "-t", "ring", "--resume", "-o", file, code=1).stderr
 
 
 @needs_torch

@@ -146,7 +146,7 @@ def test_a_mean_budget_is_a_parameter_of_both_protocols(server):
     assert plain.json()["stage"] == tensor(tensors.json(), "stage").tolist() == stage
     refused = post(server, "/predict", {"rows": rows.tolist(), "mean_budget": -1})
     assert refused.status_code == 400
-    assert "mean_budget must be a number that is not negative" in refused.json()["error"]
+    assert "mean_budget must be a non-negative number" in refused.json()["error"]
 
 
 def test_deadline_of_a_request_is_kept_and_said(server):

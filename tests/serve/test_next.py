@@ -66,7 +66,7 @@ def test_numbers_have_no_probability(server):
         ({"bought": "blood"}, 400, "bought must be a list of names of groups"),
         ({"bought": ["urine"]}, 400, "bought names 'urine'"),
         ({"bought": ["blood"]}, 400, "'blood' is listed as bought, but the row has no value for it"),
-        ({"budget": -1}, 400, "budget must be a number that is not negative"),
+        ({"budget": -1}, 400, "budget must be a non-negative number"),
         (
             {"deadline_ms": 3},
             400,

@@ -166,8 +166,8 @@ def test_help_shows_an_example():
         ({"port": 70_000}, "port must be between"),
         ({"token": ""}, "token must not be empty"),
         ({"max_rows": 0}, "max_rows must be at least 1"),
-        ({"drain": -1.0}, "drain must be a number of seconds that is not negative"),
-        ({"drain": float("nan")}, "drain must be a number of seconds that is not negative"),
+        ({"drain": -1.0}, "drain must be a non-negative number of seconds"),
+        ({"drain": float("nan")}, "drain must be a non-negative number of seconds"),
         ({"models": {"stats": "m.anytime"}}, "'stats' cannot be a model's name"),
     ],
 )
