@@ -277,7 +277,7 @@ def test_the_services_are_extractors_for_sessions(recorded):
     ("given", "message"),
     [
         ({"prices": {"small": 1.0}}, "prices of"),
-        ({"services": {"input": small}, "prices": {"input": 1.0}}, "can be called 'input'"),
+        ({"services": {"input": small}, "prices": {"input": 1.0}}, "'input' is the name of what is known"),
         ({"retries": -1}, "retries"),
         ({"timeout": -1.0}, "timeout"),
         ({"mean_budget": 3.0, "accuracy": 0.9}, "mean_budget or accuracy"),

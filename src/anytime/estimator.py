@@ -771,10 +771,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
 
     def _decide(self, scores: Array) -> Any:
         """What scores, (n, K), say."""
-        classes = getattr(self, "classes_", None)
-        if self.plan_.cost_matrix is not None:
-            return self.plan_.decide(scores, classes)
-        return LINKS[self._scores_link].decide(scores, classes)
+        return LINKS[self._scores_link].decide(scores, getattr(self, "classes_", None))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

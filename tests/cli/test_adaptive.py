@@ -152,7 +152,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, numbers: Path) -> None:
     assert "predicts classes, but the target 'age' is a number" in fails(*number, code=2)
     joblib.dump([1, 2], tmp_path / "list.joblib")
     wrong = [*fit, "-t", "sick", "--model", "adaptive", "--trusted", "--costly"]
-    assert "holds a list, which is no model" in fails(*wrong, tmp_path / "list.joblib")
+    assert "holds a list, which is not a model" in fails(*wrong, tmp_path / "list.joblib")
     (tmp_path / "broken.pkl").write_bytes(b"\x80rubbish")
     assert "cannot be unpickled" in fails(*wrong, tmp_path / "broken.pkl")
     assert "there is an option for that, --costly" in fails(*fit, "-t", "sick", "--set", "costly=3", code=2)

@@ -91,5 +91,5 @@ def test_the_server_keeps_the_mean_over_its_questions():
 
 @pytest.mark.parametrize("mean", [-1.0, np.nan, np.inf, "3", True])
 def test_a_mean_that_is_no_amount_is_refused(mean):
-    with pytest.raises(ValueError, match="mean_budget must be a number"):
+    with pytest.raises(ValueError, match="mean_budget must be a non-negative number"):
         at.Session(boasting(), mean_budget=mean)

@@ -346,6 +346,9 @@ class ExpectedCostClassifier(ClassifierFace, _ExpectedCostModel):
         self.__dict__ = trained.__dict__
         return self
 
+    def _decide(self, scores: Array) -> Any:  # by the cost matrix, where there is one
+        return self.plan_.decide(scores, self.classes_)
+
 
 @declared(like=ExpectedCostClassifier)
 class AlgorithmSelector(ClassifierFace, _ExpectedCostModel):

@@ -83,7 +83,7 @@ def print_comparison(result: Comparison, *, log: bool = False) -> None:
         rows.append([str(name), *quality, *[number(cost) for cost in costs]])
     print_table(columns, rows)
     console().print(
-        "to 90%: the cost at which a model has 90% of its gain over answering without any column",
+        "to 90%: the cost of 90% of a model's gain over answering without any column",
         soft_wrap=True,
     )
     console().print(f"timeliness: {meaning_of_timeliness(result.horizon, result.unit())}", soft_wrap=True)
