@@ -1,5 +1,6 @@
 """A deadline that is known in advance, where stages replace each other: straight to the last that surely ends in time."""
 
+import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -112,6 +113,37 @@ def test_a_machine_that_has_become_slower_is_noticed_by_the_first_stage(clock):
     assert not run.advance(deadline=clock.now + 140)
     assert worked(run)[1] == N
     assert Run(plan, X).advance(deadline=clock.now + 140)  # as it was, it fits
+
+
+def test_a_stage_that_was_cut_short_is_not_believed_to_be_quick_again(clock):
+    """The last stage takes ten times as long as it did: one call runs into the deadline, the next goes to the second."""
+    plan = plan_of(clock, [0.1, 0.5, 10.0], [0.1, 1.0, 2.0])
+    for s, takes in enumerate((0.1, 0.5, 1.0)):
+        plan.note_pace(s, N, takes * N)
+    ends = []
+    for _ in range(2):
+        run = Run(plan, X)
+        run.advance(deadline=clock.now + 120)
+        ends.append(worked(run)[1])
+    assert ends == [0, N]
+
+
+def test_a_stage_that_time_did_not_reach_says_nothing_of_its_pace(clock):
+    plan = plan_of(clock, [1, 1], [1, 1])
+    plan.note_pace(1, N, N)
+    Run(plan, X).advance(deadline=clock.now + 1e-6)
+    assert plan._paces[N.bit_length()] == {1: 1.0}
+
+
+def test_a_pickle_of_a_plan_does_not_hold_what_runs_have_learned():
+    model = at.SpeedBoostClassifier(random_state=0, n_estimators=5).fit(
+        np.arange(8.0)[:, None], [0] * 4 + [1] * 4
+    )
+    before = pickle.dumps(model.plan_)
+    model.predict(np.zeros((4, 1)), deadline=1.0)
+    model.plan_._paces[3] = {0: 1.0}
+    assert pickle.dumps(model.plan_) == before
+    assert_array_equal(pickle.loads(before).stage_costs, model.plan_.stage_costs)
 
 
 def test_stages_of_which_nothing_is_known_are_done_one_by_one(clock):

@@ -222,6 +222,10 @@ class Run:
             if not self._run_staged(
                 plan.locate(s)[0], np.full(n, s + 1, dtype=np.int32), cap, deadline, None
             ):
+                if reached := np.count_nonzero(
+                    self.done > s
+                ):  # else the next call would believe in the same jump
+                    plan.note_pace(s, n, (time.monotonic() - began) * n / reached)
                 waiting = np.flatnonzero(self._jumped_from >= 0)
                 self.done[waiting] = self._jumped_from[waiting]
                 self._jumped_from[waiting] = -1

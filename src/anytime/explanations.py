@@ -203,7 +203,7 @@ class Importances:
 
 def permutation_importances(
     model: Any,
-    X: ArrayLike,
+    X: Any,
     y: ArrayLike,
     *,
     budgets: ArrayLike,
@@ -257,6 +257,8 @@ def permutation_importances(
     wanted = np.atleast_1d(np.asarray(budgets, dtype=float))
     scorers = [budget_scorer(float(budget), scoring) for budget in wanted]
     scores = np.array([scorer(model, X, y) for scorer in scorers])
+    if hasattr(model, "feature_names_in_") and hasattr(X, "columns"):
+        X = X[list(model.feature_names_in_)]  # columns are shuffled by position
     bound = model.plan_.costs
     names = list(bound.costs.names)
     falls = np.zeros((n_repeats, len(wanted), len(names)))

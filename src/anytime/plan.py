@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
@@ -144,6 +144,10 @@ class Plan:
         if self.weights is not None:
             set_(self, "weights", tuple(np.asarray(row, dtype=np.float64) for row in self.weights))
         _check_plan(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What the plan is, without what was derived or learned of this machine's pace."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     # ------------------------------------------------------------------ shape
 

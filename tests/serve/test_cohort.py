@@ -3,7 +3,10 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.ensemble import GradientBoostingClassifier
 
+from anytime import make_anytime
+from anytime.forest_run import ForestRun
 from anytime.serve.cohort import Cohort, Piece
 from anytime.serve.engine import Engine
 from anytime.serve.pace import StagePace
@@ -59,3 +62,20 @@ def test_who_wants_the_same_is_taken_the_short_way():
     everything, nothing = (Piece(ticket, 0, 1) for ticket in tickets)
     assert Cohort(model, [everything])._common == 5
     assert Cohort(model, [everything, nothing])._common is None
+
+
+def test_nobody_looks_ahead_beyond_the_stage_that_rows_may_reach(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    model = make_anytime(GradientBoostingClassifier(n_estimators=50, max_depth=1).fit(X, X[:, 0] > X[:, 1]))
+    engine = Engine(model, StagePace([50], [1e-6]), Adaptive(0.001))
+    ticket = engine._admit(Question(np.zeros((1, 4)), confidence=0.999999))
+    ticket.until = 3
+    cohort = Cohort(model, [Piece(ticket, 0, 1)])
+    ends, ahead = [], ForestRun.scores_ahead
+    monkeypatch.setattr(
+        ForestRun,
+        "scores_ahead",
+        lambda run, rows, first, end: ends.append(end) or ahead(run, rows, first, end),
+    )
+    assert cohort.next_question() <= 3
+    assert ends == [3]

@@ -87,7 +87,7 @@ class Cohort:
         return int(waiting.min(initial=self._looked_to))
 
     def _look_ahead(self, progress: ForestRun) -> None:
-        end = min(progress.plan.n_stages, self.stage + _LOOK_AHEAD)
+        end = min(int(self.until.max()), self.stage + _LOOK_AHEAD)
         enough = np.full(len(self.until), np.inf)
         for piece in self.pieces:
             if piece.ticket.bounds.confidence is not None and piece.part is None:

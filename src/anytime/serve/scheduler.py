@@ -280,6 +280,7 @@ class Scheduler:
 
     def _advance(self, queue: Queue, cohort: Cohort, stage: int) -> None:
         engine, pace = queue.engine, queue.pace
+        began = engine.clock()  # before it looks ahead: that is no work on questions
         first, rows = cohort.stage, cohort.rows
         stage = min(stage, max([piece.until for piece in cohort.pieces]))
         last = pace.stage_within(engine.slice, first, stage, rows)
@@ -287,7 +288,6 @@ class Scheduler:
             last = min(
                 last, cohort.next_question() if cohort.asks_every_stage else pace.next_checkpoint(first)
             )
-        began = engine.clock()
         if self._left is not None:  # all that was done since then is what questions take besides their stages
             pace.observe_questions((self.joined + self.answered) / 2, began - self._left)
         self.joined = self.answered = 0
