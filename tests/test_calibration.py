@@ -582,9 +582,9 @@ def test_a_calibration_of_another_plan_is_refused(calibrated):
         ({"floor": np.zeros(3)}, "powers and a floor"),
         ({"stop_thresholds": np.full(LEVELS.size, np.nan)}, "thresholds"),
         ({"stop_thresholds": np.zeros(3)}, "thresholds"),
-        ({"stop_stages": np.array([1, 2, 3, 4])}, "begin at 0"),
+        ({"stop_stages": np.array([1, 2, 3, 4])}, "start at 0"),
         ({"levels": LEVELS[::-1]}, "levels of coverage must increase"),
-        ({"reach": np.array([1, 2, 3, 4])}, "begin at 0"),
+        ({"reach": np.array([1, 2, 3, 4])}, "start at 0"),
         ({"reach": np.array([0, 2, 2, 3])}, "increase"),
         ({"quantiles": np.full((4, LEVELS.size), np.nan)}, "quantiles"),
         ({"quantiles": np.zeros((4, 3))}, "quantiles"),
@@ -598,7 +598,7 @@ def test_a_calibration_that_makes_no_sense_is_refused(calibrated, change, messag
 def test_a_file_with_a_damaged_calibration_is_refused(calibrated):
     for name, change, message in (
         ("power", np.zeros_like, "powers of probabilities"),
-        ("reach", np.ones_like, "begin at 0"),
+        ("reach", np.ones_like, "start at 0"),
         ("quantiles", lambda a: a[:, :5], "quantiles must be"),
         ("stop_thresholds", lambda a: -a, "thresholds for stopping"),
     ):

@@ -185,7 +185,8 @@ def hu_networks_streams_growth() -> list[Claim]:
             "hu_growth",
             "Networks that grow by weight beat random growth on CIFAR-10",
             NOT,
-            f"{best['weight-0']:.1%} against {best['random-0']:.1%} wrong after 8.4 minutes, the seed alone {alone:.1%}",
+            f"{best['weight-0']:.1%} against {best['random-0']:.1%} wrong after 8.4 minutes, the seed alone {alone:.1%}; "
+            "one random seed",
             best["weight-0"] > best["random-0"],
         ),
         Claim(

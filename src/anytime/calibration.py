@@ -83,9 +83,9 @@ class Calibration:
         bounds = np.concatenate([[0.0], np.ravel(self.levels), [1.0]])
         if self.levels.ndim != 1 or not self.levels.size or not (np.diff(bounds) > 0).all():
             raise ValueError("levels of coverage must increase between 0 and 1")
-        for places, what in ((self.reach, "quantiles"), (self.stop_stages, "thresholds")):
+        for places, name in ((self.reach, "reach"), (self.stop_stages, "stop_stages")):
             if places.ndim != 1 or not places.size or places[0] != 0 or (np.diff(places) <= 0).any():
-                raise ValueError(f"what {what} belong to must begin at 0 and increase")
+                raise ValueError(f"`{name}` must start at 0 and increase")
         shape = (self.stop_stages.size, self.levels.size)
         if self.stop_thresholds.shape != shape or not (self.stop_thresholds >= 0).all():
             raise ValueError(f"a calibration has {shape} thresholds for stopping, none negative or NaN")

@@ -407,7 +407,7 @@ class Plan:
         """(m,) budgets, in ticks, from which on something else answers a known budget, and what it is.
 
         The first is the answer before the first stage. A stage of the chain that held-out rows liked less than one before it
-        counts as that one: by how much its loss is noise is not known.
+        counts as that one, because nothing tells how much of its higher loss is noise.
         """
         return self._choices_of(None, None)
 
