@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from anytime.costs import UNLIMITED
 from anytime.engine import Run
 from anytime.scoring import budget_scorer
 
@@ -104,7 +105,7 @@ def explain(model: Any, row: ArrayLike, *, label: Any = None, budget: float | No
     label : label, default=None
         The class whose probability is followed. None: the one that the last answer names.
     budget : float, default=None
-        Stages after which the row would have paid more are left out. None: all stages.
+        The path of ``answer(row, budget=budget)``, by a branch where that answers. None: all stages of the chain.
 
     Returns
     -------
@@ -114,7 +115,8 @@ def explain(model: Any, row: ArrayLike, *, label: Any = None, budget: float | No
     Raises
     ------
     ValueError
-        If there is more than one row, or more than one number to predict, or the model does not know the label.
+        If there is more than one row, or more than one number to predict, the model does not know the label, or the budget is
+        negative.
 
     Examples
     --------
@@ -126,16 +128,18 @@ def explain(model: Any, row: ArrayLike, *, label: Any = None, budget: float | No
     True
     """
     rows = model._read_in(np.reshape(row, (1, -1)) if np.ndim(row) == 1 else row)
-    run = Run(model.plan_, rows.X, metered=True, held=rows.held)
+    plan, cap = model.plan_, UNLIMITED
+    if budget is not None:
+        plan, cap = model._plan_within(budget, np.zeros(plan.costs.n_groups, dtype=bool))
+    run = Run(plan, rows.X, metered=True, held=rows.held)
     if len(run.X) != 1:
         raise ValueError(f"explain takes one row, and there are {len(run.X)}")
     answers, bought = [model._read(run, 0.0, 0)], [_bought(run)]
-    for stage in range(1, model.plan_.n_stages + 1):
-        run.advance(stage)
-        answer = model._read(run, 0.0, stage)
-        if budget is not None and float(answer.cost[0]) > budget:
+    for stage in range(1, plan.n_stages + 1):
+        run.advance(stage, budget=cap)
+        if budget is not None and run.done[0] < stage:  # its money has ended
             break
-        answers.append(answer)
+        answers.append(model._read(run, 0.0, stage))
         bought.append(_bought(run))
     values, label = _followed(model, answers, label)
     names, paid = model.plan_.costs.costs.names, [float(answer.cost[0]) for answer in answers]
