@@ -141,7 +141,9 @@ $(VENV)/.all: $(VENV)/.dev
 	  || echo "no torch for CPUs in PIP_FIND_LINKS or $(TORCH_INDEX): taking that of PyPI, which may be gigabytes"
 	@$(BIN)/python -m pip install -q --no-build-isolation -e ".[dev,torch]"
 	@echo "installing Ray"
-	@$(BIN)/python -m pip install -q --no-build-isolation -e ".[ray]" || echo "no Ray for this Python: tests of clusters are skipped"
+	@$(BIN)/python -m pip install -q --no-build-isolation -e ".[ray]" \
+	  || { $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 14))' \
+	  && echo "no Ray for this Python: tests of clusters are skipped"; }
 	@touch $@
 
 # $(1): name of the build folder, $(2): sanitizers ON or OFF

@@ -35,7 +35,12 @@ def validated(model: Any, X: Any, *y: Any, largest: float = np.finfo(np.float64)
 
 
 def check_finite(
-    X: Any, names: Any = None, *, missing: bool = True, largest: float = np.finfo(np.float64).max
+    X: Any,
+    names: Any = None,
+    *,
+    missing: bool = True,
+    largest: float = np.finfo(np.float64).max,
+    first_row: int = 0,
 ) -> None:
     """Refuse infinite values in the (n, d) numbers ``X``, in fit and in predict of every model; say in which column and row.
 
@@ -54,7 +59,7 @@ def check_finite(
     what = "is infinite or too large"
     if np.isnan(values[row, column]):
         what = "is missing (NaN), and this model takes no missing values"
-    raise ValueError(f"row {row}, column {label}: the value {what}")
+    raise ValueError(f"row {first_row + row}, column {label}: the value {what}")
 
 
 def _is_ready(model: Any, X: Any, *, reset: bool = True, dtype: Any = None, **_: Any) -> bool:

@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ import anytime as at
 from anytime.distributed.checkpoints import Checkpoint
 from anytime.distributed.rows import slow_worker
 from anytime.distributed.worker import RoundReport
+from anytime.losses import training_loss
 from anytime.spreading import CLUSTER
 
 COSTS = at.FeatureCosts([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
@@ -61,6 +63,15 @@ def models(table):
     ]
 
 
+def in_this_process(model, *rows):
+    """The model, fitted as if no cluster were open."""
+    outside = CLUSTER.set(None)
+    try:
+        return model.fit(*rows)
+    finally:
+        CLUSTER.reset(outside)
+
+
 @pytest.fixture(scope="module")
 def alone(table, tmp_path_factory):
     """Files of the same fits in this process."""
@@ -68,7 +79,7 @@ def alone(table, tmp_path_factory):
 
     found, path = {}, tmp_path_factory.mktemp("alone") / "model.anytime"
     for name, model, X, y, weight in models(table):
-        model.fit(X, y, weight).save(path)
+        in_this_process(model, X, y, weight).save(path)
         found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
     return found
 
@@ -115,6 +126,7 @@ def test_the_file_does_not_tell_how_many_workers_made_it(
 
 def test_files_and_data_sets_are_fitted_like_tables(three, table, digest, tmp_path):
     pytest.importorskip("pyarrow", reason="needs pyarrow")
+    import pyarrow as pa
     import ray.data
 
     X, two, _, _ = table
@@ -124,7 +136,7 @@ def test_files_and_data_sets_are_fitted_like_tables(three, table, digest, tmp_pa
     model = at.GradientBoostingClassifier(n_estimators=8)
     files = sorted(tmp_path.glob("*.parquet"))
     assert len(files) == 4
-    expected = digest(model.fit(frame, "label"))
+    expected = digest(in_this_process(clone(model), frame.drop(columns="label"), two))
     for data in (
         str(tmp_path),
         files,
@@ -133,6 +145,9 @@ def test_files_and_data_sets_are_fitted_like_tables(three, table, digest, tmp_pa
         fitted = at.GradientBoostingClassifier(n_estimators=8).fit(data, "label")
         assert digest(fitted) == expected
     assert list(fitted.feature_names_in_) == list("abcdef")
+    indexed = ray.data.from_arrow(pa.Table.from_pandas(frame.set_index(np.arange(len(X))[::-1])))
+    again = at.GradientBoostingClassifier(n_estimators=8).fit(indexed, "label")
+    assert list(again.feature_names_in_) == list("abcdef")
     with pytest.raises(ValueError, match="no column 'class'"):
         model.fit(files, "class")
     with pytest.raises(TypeError, match="name of the column"):
@@ -202,6 +217,10 @@ def test_a_fit_goes_on_from_the_checkpoint_of_the_same_fit(
     monkeypatch.setattr(Checkpoint, "keep", kept)
     other = at.GradientBoostingClassifier(n_estimators=2, learning_rate=0.2).fit(X, y)  # not its checkpoint
     assert len(other.plan_) == 2
+    changed = X.copy()
+    changed[17, 0] = np.nextafter(changed[17, 0], 9)  # falls into the same bin
+    assert len(model.fit(changed, y, weight).plan_) == 12
+    assert len(three.reports) == 12
     assert digest(model.fit(X, y, weight)) == alone[name]
     assert len(three.reports) == 12 - 5
     assert not list(tmp_path.glob("*.npz"))
@@ -216,9 +235,7 @@ def test_group_pursuit_from_moments_of_several_workers(three, table):
         X_gaps = X.copy()
         X_gaps[:1200, 4] = np.nan  # the first worker has no value of this column
         together = clone(model).fit(X_gaps, y)
-        outside = CLUSTER.set(None)
-        alone = clone(model).fit(X_gaps, y)
-        CLUSTER.reset(outside)
+        alone = in_this_process(clone(model), X_gaps, y)
         answer = "predict_proba" if classifies(model) else "predict"
         scores, expected = (getattr(fitted, answer)(X) for fitted in (together, alone))
         assert together.order_ == alone.order_
@@ -233,6 +250,9 @@ def test_a_worker_that_keeps_the_others_waiting_is_named():
     assert slow_worker(rounds(1.0, 1.2, 1.0)) is None
     assert slow_worker(rounds(0.01, 0.03, 0.01)) is None
     assert slow_worker(rounds(9.0)) is None
+    assert "worker 0 took 3.0 times" in slow_worker(
+        rounds(3.0, 1.0)
+    )  # one of two is no part of its own measure
 
 
 def test_a_model_that_is_not_spread_says_so(three, table):
@@ -252,9 +272,7 @@ def test_a_forest_grown_side_by_side_is_that_of_one_process(three, table, digest
         (at.BudgetForestRegressor(n_estimators=5, max_bins=bins, random_state=1), number[:800]),
     ):
         together = digest(clone(model).fit(X, y))
-        outside = CLUSTER.set(None)
-        alone = digest(clone(model).fit(X, y))
-        CLUSTER.reset(outside)
+        alone = digest(in_this_process(clone(model), X, y))
         assert together == alone
 
 
@@ -262,6 +280,20 @@ def test_a_loss_that_goes_by_means_over_all_rows_is_refused(three, table):
     X, _, _, number = table
     with pytest.raises(ValueError, match=r"absolute.*outside of the cluster"):
         at.GradientBoostingRegressor(loss="absolute").fit(X, number)
+
+
+def test_a_checkpoint_of_a_loss_of_ones_own_is_refused(three, table, tmp_path, monkeypatch):
+    X, _, _, number = table
+    monkeypatch.setattr(three, "checkpoint", tmp_path)
+    own = replace(training_loss("squared"), name="own", hessian=lambda scores, y: np.ones_like(scores))
+    with pytest.raises(ValueError, match="checkpoint= is for losses of this library"):
+        at.GradientBoostingRegressor(loss=own, n_estimators=2).fit(X, number)
+
+
+def test_more_workers_than_the_cluster_has_processors_for_are_refused(running):
+    message = r"9 workers of 1 threads reserve 4\.5 processors.* has 4"
+    with at.distributed.cluster(workers=9) as cluster, pytest.raises(ValueError, match=message):
+        cluster.crew  # noqa: B018
 
 
 def test_errors_of_workers_are_those_of_one_process(three, table, tmp_path):

@@ -118,3 +118,30 @@ def test_a_folder_with_files_and_data_without_a_column_are_refused(running, rows
     frame.to_parquet(tmp_path / "a.parquet")
     with pytest.raises(ValueError, match="reads column 'b'"):
         at.distributed.predict(model, tmp_path / "a.parquet", tmp_path / "out")
+
+
+def test_names_of_the_answers_cannot_be_kept(running, rows, tmp_path):
+    model, _, folder = rows
+    with pytest.raises(ValueError, match="keep has 'cost'"):
+        at.distributed.predict(model, folder, tmp_path / "out", keep=["cost"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_call_that_fails_leaves_no_files(running, rows, tmp_path):
+    model, frame, _ = rows
+    for number in range(3):
+        frame[:50].assign(a="word" if number == 2 else 1.0).to_parquet(tmp_path / f"{number}.parquet")
+    with pytest.raises(ValueError, match="word"):
+        at.distributed.predict(model, sorted(tmp_path.glob("*.parquet")), tmp_path / "out")
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_blocks_without_rows_write_no_file(running, rows, tmp_path):
+    import pyarrow as pa
+    import ray.data
+
+    model, frame, _ = rows
+    some = pa.Table.from_pandas(frame[:50])
+    data = ray.data.from_arrow([some[:0], some, some[:0]])
+    done = at.distributed.predict(model, data, tmp_path / "out")
+    assert (done.n_rows, len(done.files)) == (50, 1)

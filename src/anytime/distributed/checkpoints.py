@@ -7,11 +7,14 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import fields
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from anytime.boosting.objective import MeanLoss
+from anytime.costs import BoundCosts
 from anytime.trees.arrays import TreeArrays
 
 __all__ = ["Checkpoint", "fingerprint"]
@@ -21,24 +24,28 @@ Stage = list[TreeArrays]
 
 
 def fingerprint(*things: Any) -> str:
-    """The same for fits of the same rows, targets, weights and settings, and for no others."""
+    """A name for a fit by all that its rounds follow from: whatever is given here, and the version of this library."""
     mark = hashlib.sha256()
-    for thing in things:
-        _add(mark, thing)
+    _add(mark, [version("anytime"), *things])
     return mark.hexdigest()[:32]
 
 
 def _add(mark: Any, thing: Any) -> None:
-    if isinstance(thing, np.ndarray):
-        mark.update(f"{thing.dtype}{thing.shape}".encode())
+    """Add a thing with its kind and length before it, so that no two lists of things read the same."""
+    if isinstance(thing, np.ndarray) and thing.dtype != object:
+        _add(mark, f"{thing.dtype}{thing.shape}")
         mark.update(np.ascontiguousarray(thing))
-    elif isinstance(thing, (list, tuple)):
+    elif isinstance(thing, (list, tuple, np.ndarray)):
+        mark.update(f"list {len(thing)};".encode())
         for part in thing:
             _add(mark, part)
-    elif hasattr(thing, "loss") and hasattr(thing, "weight"):  # an objective
+    elif isinstance(thing, MeanLoss):
         _add(mark, [str(thing.loss.name), thing.y, thing.weight, thing.total])
+    elif isinstance(thing, BoundCosts):
+        _add(mark, [thing.column_group, repr(thing.costs.prices), repr(thing.costs.requires)])
     else:
-        mark.update(repr(thing).encode())
+        said = repr(thing).encode()
+        mark.update(f"{type(thing).__name__} {len(said)};".encode() + said)
 
 
 class Checkpoint:

@@ -13,6 +13,8 @@ __all__ = ["Crew", "WorkersLostError"]
 
 _MOST_LOSSES = 5  # in a row, without a call that ended well
 _GRACE = 15.0  # seconds that survivors of a loss have to notice it
+_WITH_PEERS = frozenset({"meet", "cuts", "round"})  # calls in which workers wait for each other
+_RESERVED = 0.5  # of the processors that a worker uses; see `Crew`
 
 Call = tuple[str, Sequence[tuple[Any, ...]]]  # a method, and the arguments of each worker
 
@@ -33,9 +35,15 @@ class Crew:
         import ray
 
         self._ray = ray
+        there, needed = ray.cluster_resources().get("CPU", 0), _RESERVED * threads * n_workers
+        if needed > there:  # Ray would wait for machines to join
+            raise ValueError(
+                f"{n_workers} workers of {threads} threads reserve {needed:g} processors, and the cluster has {there:g}: "
+                "ask for fewer workers or threads, or start Ray on more machines"
+            )
         # Half of what it uses is reserved: tasks that read data sets need processors while workers wait for them.
         self._make = ray.remote(
-            num_cpus=0.5 * threads, max_restarts=0, scheduling_strategy="SPREAD", max_concurrency=1
+            num_cpus=_RESERVED * threads, max_restarts=0, scheduling_strategy="SPREAD", max_concurrency=1
         )(Worker).remote
         self.size, self.threads = n_workers, threads
         self._told: list[Call] = []
@@ -81,15 +89,16 @@ class Crew:
     def _called(
         self, method: str, arguments: Sequence[tuple[Any, ...]], ranks: Iterable[int] | None = None
     ) -> list[Any]:
-        """Results of all, or of some; `_Lost` where a worker is gone, and otherwise the first error of any."""
+        """Results of all, or of some; the first error of any, and otherwise `_Lost` where a worker is gone."""
         ray, answers = self._ray, [None] * self.size
         rank_of = {
             getattr(self.workers[rank], method).remote(*arguments[rank]): rank
             for rank in (range(self.size) if ranks is None else ranks)
         }
+        grace = _GRACE if method in _WITH_PEERS else None
         failure, dead, reason, trouble = None, set(), "", False
         while rank_of:
-            ready, _ = ray.wait(list(rank_of), num_returns=1, timeout=_GRACE if trouble else None)
+            ready, _ = ray.wait(list(rank_of), num_returns=1, timeout=grace if trouble else None)
             if not ready:  # they wait for someone who is gone, and do not know it
                 dead |= set(rank_of.values())
                 reason = reason or f"no answer within {_GRACE:g} s of a loss"
@@ -107,8 +116,9 @@ class Crew:
                 dead.add(rank)
                 reason = _first_line(error)
             trouble = True
-        if failure is not None and not dead:
-            self._meet()  # those who were waiting for the one that failed have left
+        if failure is not None:
+            if not dead:  # the next call replaces those that are
+                self._meet()  # those who were waiting for the one that failed have left
             raise failure
         if trouble:
             raise _Lost(dead, reason)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,6 +29,7 @@ __all__ = ["WrittenPredictions", "predict"]
 
 _ROWS_AT_A_TIME = 65_536
 _RETRIES = 100  # of a task whose worker has died
+_UNTIL_ENDED = 10.0  # seconds that cancelled tasks have
 _AHEAD = 2  # tasks per processor that are under way or waiting: more would fill the object store
 
 
@@ -90,12 +93,16 @@ def predict(
     RuntimeError
         Outside of a cluster.
     ValueError
-        Where the folder has files, or the data lack a column.
+        Where the folder has files, the data lack a column, or ``keep`` names one that is written anyway. Whatever is raised, the
+        folder is left without files of this call.
     """
     import ray
 
     if not ray.is_initialized():
         raise RuntimeError("there is no cluster: call this within `with anytime.distributed.cluster(...)`")
+    taken = [name for name in keep if re.fullmatch(r"prediction(_\d+)?|cost|stage|probability_.*", name)]
+    if taken:
+        raise ValueError(f"keep has {taken[0]!r}, a name of the answers: rename that column of the data")
     folder = Path(output).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
@@ -116,11 +123,16 @@ def predict(
                 break
             ready, _ = ray.wait(list(running), num_returns=1)
             rows_and_costs[running.pop(ready[0])] = ray.get(ready[0])
-    except ray.exceptions.RayTaskError as error:
-        raise error.cause from None
-    finally:
+    except BaseException as error:
         for future in running:
             ray.cancel(future, force=True)
+        if running:  # a task that is still there could write
+            ray.wait(list(running), num_returns=len(running), timeout=_UNTIL_ENDED)
+        for written in [*names, *folder.glob(".part-*")]:
+            written.unlink(missing_ok=True)
+        if isinstance(error, ray.exceptions.RayTaskError):
+            raise error.cause from None
+        raise
     for left in folder.glob(".part-*"):  # by workers that died while writing
         left.unlink(missing_ok=True)
     n_rows = sum(n for n, _ in rows_and_costs)
@@ -149,7 +161,8 @@ def _blocks(model: AnytimeModel, data: Any, keep: Sequence[str]) -> Iterator[tup
     if table is not None:
         columns = _columns(model, table, keep)
         for piece in table.pieces:
-            yield piece, columns
+            if piece.n_rows:
+                yield piece, columns
         return
     if keep:
         raise ValueError("keep names columns of files and data sets; rows in memory have none to keep")
@@ -232,7 +245,7 @@ def _rows_of(
         yield ray.get(source), {}
         return
     table = arrow_of(source, tuple(dict.fromkeys([*columns, *keep])))
-    for first in range(0, max(table.num_rows, 1), _ROWS_AT_A_TIME):
+    for first in range(0, table.num_rows, _ROWS_AT_A_TIME):
         some = table.slice(first, _ROWS_AT_A_TIME)
         yield some.select(list(columns)).to_pandas(), {name: some.column(name) for name in keep}
 
@@ -241,13 +254,6 @@ def _answers(job: _Job, model: AnytimeModel, rows: Any, kept: dict[str, Any]) ->
     import pyarrow as pa
 
     columns = dict(kept)
-    if not len(rows):
-        empty: dict[str, Any] = {
-            "prediction": np.empty(0),
-            "cost": np.empty(0),
-            "stage": np.empty(0, np.int64),
-        }
-        return pa.table(columns | empty)
     known = getattr(model, "feature_names_in_", None) is not None
     deadline = None if job.deadline_per_row is None else job.deadline_per_row * len(rows)
     answer = model.answer(rows if known else np.asarray(rows), job.budget, deadline)
@@ -266,7 +272,7 @@ def _answers(job: _Job, model: AnytimeModel, rows: Any, kept: dict[str, Any]) ->
 
 def _put_in_place(path: Path, contents: Any) -> None:
     """Write beside, then rename: whoever looks sees nothing or everything."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     with open(beside, "wb") as file:
         file.write(contents)
         file.flush()

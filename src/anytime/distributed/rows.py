@@ -18,7 +18,7 @@ from anytime.distributed.checkpoints import Checkpoint, fingerprint
 from anytime.distributed.sources import Stretch
 from anytime.distributed.worker import BoostingPart, RoundReport
 from anytime.linear.moments import Moments
-from anytime.losses import training_loss
+from anytime.losses import TRAINING_LOSSES
 from anytime.plan import Array, Plan
 from anytime.spreading import SpreadRows
 from anytime.trees.growing import TreeGrower
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["ClusterRounds", "RowsOfCluster"]
 
 _SLOW, _WORTH_SAYING = 1.5, 5.0  # times the usual, and seconds lost, from which on a slow worker is named
+_MOST_ROWS = 2**31 - 1  # in all: native code counts the rows of a leaf in 32 bits
 _SAMPLE = 200_000  # rows from which bins are found: the default of ``BinnedData.fit``
 
 
@@ -112,7 +113,10 @@ class TrainingRowsOfCluster(TrainingRows):
 
     def bin(self) -> None:
         """Find the bins of `BinnedData.fit` from the same sample of rows, and have every worker bin its own."""
-        rows, crew = self._rows, self._rows.crew
+        rows = self._rows
+        if len(rows) > _MOST_ROWS:
+            raise ValueError(f"there are {len(rows)} rows; boosting on a cluster takes at most {_MOST_ROWS}")
+        crew = rows.crew
         sample = _native.sampled_rows(len(rows), _SAMPLE)
         flags = np.zeros(rows.n_columns, dtype=bool)
         flags[list(self.categorical)] = True
@@ -148,11 +152,16 @@ class ClusterRounds(GradientRounds):
         bought: NDArray[np.bool_] | None,
     ) -> None:
         loss = objective.loss
-        ours = loss is training_loss(loss.name) if isinstance(loss.name, str) else False
+        ours = any(loss is own for own in TRAINING_LOSSES.values())
         if loss.hessian is None and not (ours and loss.name in ("squared", "logistic", "multinomial")):
             raise ValueError(
                 f"the loss {loss.name!r} has no second derivatives: its steps go by means over all rows, which are not spread; "
                 "fit it outside of the cluster"
+            )
+        if spread.cluster.checkpoint is not None and not ours:
+            raise ValueError(
+                f"checkpoint= is for losses of this library: the loss {loss.name!r} cannot be told from that of a checkpoint; "
+                "open the cluster without one"
             )
         self.spread, self.crew = spread, spread.crew
         self.judge, self.rounds, self.cut_short, self.tolerance, self._least = judge, [], False, 0.0, 0
@@ -185,7 +194,11 @@ class ClusterRounds(GradientRounds):
             scores[:] = start if np.ndim(start) == 1 else start[judge]
             self.losses.append(self._held.judged(scores, np.arange(judge.size)))
         self.spread.cluster.reports = []
-        mark = fingerprint(objective, start, rows, judge, learning_rate, grower, bought, cuts)
+        mark = ""
+        if spread.cluster.checkpoint is not None:
+            data = spread.lots(np.random.RandomState(0))  # a hash of each row
+            settings = (learning_rate, replace(grower, n_threads=1), costs, bought)
+            mark = fingerprint(data, objective, start, rows, judge, cuts, *settings)
         self._checkpoint = Checkpoint.of(spread.cluster.checkpoint, mark)
         self._go_on()
 
@@ -212,11 +225,34 @@ class ClusterRounds(GradientRounds):
 
     def run(self, n_estimators: int, n_iter_no_change: int | None = None, time_is_up: Any = None) -> None:
         """Up to so many rounds in all, those of a checkpoint included; see ``GradientRounds.run``."""
-        super().run(n_estimators - len(self.rounds), n_iter_no_change, time_is_up)
+        self._cut(n_estimators, n_iter_no_change)
+        while not self._is_done(n_estimators, n_iter_no_change, time_is_up) and self.round():
+            pass
         self._checkpoint.end()
         slow = slow_worker(self.spread.cluster.reports)
         if slow is not None:
             warn_caller(slow)
+
+    def _is_done(self, n_estimators: int, n_iter_no_change: int | None, time_is_up: Any) -> bool:
+        n_rounds = len(self.rounds)
+        if n_rounds >= n_estimators:
+            return True
+        if n_iter_no_change is not None and n_rounds - self.best >= n_iter_no_change:
+            return True
+        self.cut_short = bool(n_rounds and time_is_up is not None and time_is_up())
+        return self.cut_short
+
+    def _cut(self, n_estimators: int, n_iter_no_change: int | None) -> None:
+        """Drop rounds of a checkpoint that this fit would not have done; no worker does a round after them."""
+        rounds, losses = self.rounds, self.losses
+        self._least, n_kept = 0, min(len(rounds), n_estimators)
+        for number in range(1, n_kept + 1 if losses else 1):
+            if losses[number] < losses[self._least]:
+                self._least = number
+            if n_iter_no_change is not None and number - self._least >= n_iter_no_change:
+                n_kept = number
+                break
+        self.rounds, self.losses = rounds[:n_kept], losses[: n_kept + 1]
 
     def _go_on(self) -> None:
         """Take over the rounds of a checkpoint of the same fit."""
@@ -224,8 +260,6 @@ class ClusterRounds(GradientRounds):
         if kept is None:
             return
         self.rounds, self.losses = kept
-        if self.losses:
-            self._least = int(np.argmin(self.losses))
         self.crew.together("catch_up", [(self.rounds,)] * self.crew.size)
 
 
@@ -234,13 +268,14 @@ def slow_worker(reports: Sequence[Sequence[RoundReport]]) -> str | None:
     if not reports or len(reports[0]) < 2:
         return None
     busy = np.array([[report.busy_seconds for report in of_round] for of_round in reports]).sum(axis=0)
-    slowest, usual = int(busy.argmax()), float(np.median(busy))
+    slowest = int(busy.argmax())
+    usual = float(np.median(np.delete(busy, slowest)))  # of the others
     lost = busy[slowest] - usual
     if busy[slowest] < _SLOW * usual or lost < _WORTH_SAYING:
         return None
     return (
-        f"worker {slowest} took {busy[slowest] / usual:.1f} times as long as usual, and the others waited {lost:.0f} s for it: "
-        "give it fewer rows (shares=), or look at its machine"
+        f"worker {slowest} took {busy[slowest] / max(usual, 1e-9):.1f} times as long as the median of the others, "
+        f"which waited {lost:.0f} s for it: give it fewer rows (shares=), or look at its machine"
     )
 
 

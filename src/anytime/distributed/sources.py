@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.validation import check_finite
+
 Array = NDArray[np.float64]
 
 __all__ = ["ArrayStretch", "SourcePiece", "Stretch", "Table", "TableStretch", "arrow_of", "read_table"]
@@ -65,13 +67,18 @@ class TableStretch(Stretch):
 
     pieces: tuple[tuple[SourcePiece, int, int], ...]  # each with the first row and the one after the last
     columns: tuple[str, ...]
+    first_row: int = 0  # its number in the whole table
 
     def chunks(self) -> Iterator[Array]:
+        number = self.first_row
         for piece, first, last in self.pieces:
             table = arrow_of(piece, self.columns)
             for start in range(first, last, _ROWS_AT_A_TIME):
                 some = table.slice(start, min(_ROWS_AT_A_TIME, last - start))
-                yield np.column_stack([_numbers(some.column(name), name) for name in self.columns])
+                chunk = np.column_stack([_numbers(some.column(name), name) for name in self.columns])
+                check_finite(chunk, self.columns, first_row=number)
+                number += len(chunk)
+                yield chunk
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,9 @@ class Table:
 
     pieces: tuple[SourcePiece, ...]
     names: tuple[str, ...]
+    index: tuple[
+        str, ...
+    ] = ()  # columns that were the index of a pandas table: read only where they are named
 
     @property
     def n_rows(self) -> int:
@@ -103,7 +113,7 @@ class Table:
     def without(self, names: Sequence[str]) -> Table:
         """The same rows with fewer columns."""
         for name in names:
-            if name not in self.names:
+            if name not in self.names + self.index:
                 raise ValueError(
                     f"the data have no column {name!r}; there are {', '.join(map(repr, self.names))}"
                 )
@@ -128,7 +138,7 @@ class Table:
             if begin < end:
                 chosen.append((piece, begin, end))
             start += piece.n_rows
-        return TableStretch(last - first, tuple(chosen), self.names)
+        return TableStretch(last - first, tuple(chosen), self.names, first)
 
 
 def read_table(data: Any) -> Table | None:
@@ -150,11 +160,13 @@ def _of_files(files: Sequence[Path]) -> Table:
     from pyarrow import parquet
 
     pieces, names = [], None
+    index: tuple[str, ...] = ()
     for path in files:
         if not path.exists():
             raise ValueError(f"there is no file {path}")
         with parquet.ParquetFile(path) as file:
-            here = tuple(file.schema_arrow.names)
+            index = _index(file.schema_arrow)
+            here = tuple(name for name in file.schema_arrow.names if name not in index)
             if names is not None and here != names:
                 raise ValueError(f"{path} has the columns {list(here)}, the files before it {list(names)}")
             names = here
@@ -163,18 +175,33 @@ def _of_files(files: Sequence[Path]) -> Table:
                 for group in range(file.num_row_groups)
             ]
     assert names is not None
-    return Table(tuple(pieces), names)
+    return Table(tuple(pieces), names, index)
+
+
+def _index(schema: Any) -> tuple[str, ...]:
+    """Columns in which pandas has kept the index of a table."""
+    said = getattr(schema, "pandas_metadata", None) or {}
+    return tuple(name for name in said.get("index_columns", ()) if isinstance(name, str))
 
 
 def _of_dataset(dataset: Any) -> Table:
     import ray
 
-    references = dataset.materialize().to_arrow_refs()
+    options = dataset.context.execution_options
+    before, options.preserve_order = options.preserve_order, True  # or blocks come as their tasks end
+    try:
+        references = dataset.materialize().to_arrow_refs()
+    finally:
+        options.preserve_order = before
     count = ray.remote(num_cpus=_CPUS)(_count)
     sizes = ray.get([count.remote(reference) for reference in references])
-    names = tuple(dataset.schema().names) if references else ()
+    schema = dataset.schema()
+    index = _index(schema.base_schema) if references else ()
+    names = tuple(name for name in schema.names if name not in index) if references else ()
     return Table(
-        tuple(SourcePiece(reference, size) for reference, size in zip(references, sizes, strict=True)), names
+        tuple(SourcePiece(reference, size) for reference, size in zip(references, sizes, strict=True)),
+        names,
+        index,
     )
 
 

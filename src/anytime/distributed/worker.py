@@ -194,6 +194,8 @@ class Worker:
         """Do the rounds that others have finished: the scores are those of having been there, bit by bit."""
         boosting = self._boosting
         assert boosting is not None
+        if self.n_rounds == len(stages):  # already done: the call is repeated after a loss
+            return
         if stages:
             first = 0
             for chunk in self._part.chunks():
@@ -225,7 +227,11 @@ class Worker:
         waited, sent = peers.seconds_waiting, peers.bytes_sent
         boosting.grower = replace(boosting.grower, peers=peers)
         boosting.rounds = []  # the driver keeps them
-        grew = boosting.round()
+        try:
+            grew = boosting.round()
+        except BaseException:  # some trees of the round may have bought groups already
+            self._boosting = self._before
+            raise
         self.n_rounds += 1
         waited = peers.seconds_waiting - waited
         return RoundReport(
