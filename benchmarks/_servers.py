@@ -29,7 +29,7 @@ class Served:
     """A server that runs: where, and its process."""
 
     root: str
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | None = None  # one that ends with the server
 
     @property
     def infer(self) -> str:
@@ -62,7 +62,7 @@ def anytime_server(
     model: Path, *, slo_ms: float = 10.0, workers: int = 1, name: str = "m"
 ) -> Iterator[Served]:
     """``anytime serve`` with one model."""
-    port = _free_port()
+    port = free_port()
     options = [
         "--port",
         str(port),
@@ -81,7 +81,7 @@ def anytime_server(
 @contextmanager
 def plain_server(booster: Path) -> Iterator[Served]:
     """The plain handler."""
-    port = _free_port()
+    port = free_port()
     command = [sys.executable, "-m", "uvicorn", "--factory", "--app-dir", str(Path(__file__).parent)]
     command += ["_plain_handler:app", "--port", str(port), "--log-level", "warning", "--no-access-log"]
     with _running(command, port, "/openapi.json", {"PLAIN_MODEL": str(booster)}) as server:
@@ -118,7 +118,8 @@ def _running(
         said.close()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

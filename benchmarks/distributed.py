@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import hashlib
 import json
+import math
 import multiprocessing
 import os
 import resource
@@ -131,7 +132,7 @@ def kills(args):
 
 
 def cost_model(args):
-    """Seconds per tree = those of few rows, which are latencies, with as many workers + compute x rows / cores in use."""
+    """Seconds per tree = those of few rows, which are latencies, with as many workers + compute x rows of the fullest core."""
     import ray
 
     n, n_trees, cores = args.rows or 400_000, 12, os.cpu_count() or 1
@@ -152,7 +153,7 @@ def cost_model(args):
     per_worker, compute = max(small[2] - small[1], 1e-6), (large[1] - small[1]) / (n - _FEW)
     rows = {}
     for n_workers, measured in large.items():
-        told = small[n_workers] + compute * (n - _FEW) / min(n_workers, cores)
+        told = small[n_workers] + compute * (n - _FEW) * math.ceil(n_workers / cores) / n_workers
         rows[n_workers] = {
             "measured": measured,
             "few_rows": small[n_workers],

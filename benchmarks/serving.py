@@ -5,8 +5,10 @@
     python benchmarks/serving.py --part kill         # kill -9 of a worker under load
     python benchmarks/serving.py --part reload       # 50 hot reloads under load
     python benchmarks/serving.py --part soak --minutes 30
+    python benchmarks/serving.py --part ray          # two workers on Ray Serve, SLO 20 ms: overload, kill -9, rolling update
 
-Without ``--part``: all but the soak. The overload is shown with a model of letters (--data, or ANYTIME_DATA), else of digits.
+Without ``--part``: all but the soak and Ray. The overload is shown with a model of letters (--data, or ANYTIME_DATA), else of
+digits.
 Each part replaces its own entry of results/serving.json, unless --dry is given.
 """
 
@@ -29,13 +31,25 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import anytime as at
-from _servers import anytime_server, call, generator, memory, plain_server, pound, processor_seconds, shoot
+from _servers import (
+    Served,
+    anytime_server,
+    call,
+    free_port,
+    generator,
+    memory,
+    plain_server,
+    pound,
+    processor_seconds,
+    shoot,
+)
 from anytime_research import datasets as research_datasets
 from common import RESULTS, lightgbm_model, median, write
 
 SLO = 0.010
 FACTORS = (0.5, 1.0, 2.0, 5.0, 10.0)
 ROWS = 10  # of a request in the overload: what counts there is the model, and HTTP is to be small beside it
+ROWS_OF_RAY = 100  # a way through more processes is to be small, too
 
 
 @dataclass(frozen=True)
@@ -363,11 +377,67 @@ def soak(setting: Setting) -> dict[str, Any]:
     return found
 
 
+def ray(setting: Setting) -> dict[str, Any]:
+    """Two workers on Ray Serve: three times the whole model's capacity, kill -9 of one, both replaced under load."""
+    os.environ |= {"RAY_SERVE_ENABLE_HA_PROXY": "1", "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "5"}
+    ours, _, X, _, worth = large_forest(setting)
+    port, slo = free_port(), 0.020
+
+    def deploy(slo: float | None) -> Served:
+        return Served(at.distributed.serve({"m": ours}, workers=2, slo=slo, port=port))
+
+    def under_load(seconds: float, change: Callable[[], Any]) -> tuple[dict[str, Any], float]:
+        """What clients see while something changes, and when that was."""
+        waiting = setting.load.submit(
+            shoot, server.infer, X, capacity / 2, seconds, slo=slo, per_request=ROWS_OF_RAY
+        )
+        time.sleep(3.0)
+        at_once = time.time()
+        change()
+        return waiting.result(), at_once
+
+    capacity = setting.pound(deploy(None).infer, X, setting.seconds, per_request=ROWS_OF_RAY)
+    server = deploy(slo)
+    over = setting.shoot(
+        server.infer, X, 3 * capacity, setting.seconds, slo=slo, per_request=ROWS_OF_RAY, patience=2.0
+    )
+    stages = server.stats()["window"]["mean_stage"]
+    killed, at_once = under_load(12.0, lambda: os.kill(server.workers()[0], signal.SIGKILL))
+    offsets = [1e3 * (moment - at_once) for moment in killed["failed_at"]]
+    old = set(server.workers())
+    rolled, _ = under_load(40.0, lambda: deploy(0.021))
+    found = {
+        "model": worth,
+        "slo_ms": 1e3 * slo,
+        "rows_per_request": ROWS_OF_RAY,
+        "capacity": capacity,
+        "overload": _brief(over) | {"mean_stage_of_the_last_seconds": stages},
+        "kill": _brief(killed) | {"lost_came_ms_after_the_kill": offsets},
+        "rolling_update": _brief(rolled) | {"all_workers_are_new": not old & set(server.workers())},
+        "bars": {
+            "overload": "0 errors, >= 0.99 within 20 ms",
+            "kill": "only what the worker held",
+            "rolling_update": "0 errors",
+        },
+    }
+    found["holds"] = {
+        "overload_errors": not over["errors"],
+        "overload_within": over["within_slo"] >= 0.99,
+        "kill": all(-1000 < offset < 100 for offset in offsets),
+        "rolling_update": not rolled["errors"] and found["rolling_update"]["all_workers_are_new"],
+    }
+    print(f"capacity {capacity:.0f}/s; {worth}")
+    shown = ("offered_rps", "sent", "errors", "within_slo", "p50_ms", "p99_ms", "mean_stage")
+    for name in ("overload", "kill", "rolling_update"):
+        print(name, {what: found[name][what] for what in shown})
+    return found
+
+
 def _brief(line: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in line.items() if name not in ("failed_at", "versions")}
 
 
-PARTS = {"single": single, "overload": overload, "kill": kill, "reload": reload, "soak": soak}
+PARTS = {"single": single, "overload": overload, "kill": kill, "reload": reload, "soak": soak, "ray": ray}
 
 
 def main() -> None:
@@ -387,7 +457,7 @@ def main() -> None:
     file = RESULTS / "serving.json"
     parts: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, generator() as load:
-        for name in asked.part or [part for part in PARTS if part != "soak"]:
+        for name in asked.part or [part for part in PARTS if part not in ("soak", "ray")]:
             print(f"--- {name}", flush=True)
             began = time.monotonic()
             setting = Setting(Path(folder), asked.data, asked.seconds, asked.minutes, asked.rate, load)

@@ -6,8 +6,9 @@ matrix of this process or, within ``with anytime.distributed.cluster(...)``, as 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,13 +46,52 @@ def read_rows(
 ) -> tuple[Any, Any, Any]:
     """Rows, targets and weights of a fit; ``reader`` reads tables that are in memory."""
     cluster = CLUSTER.get()
-    if cluster is None or not model._spreads:
+    if cluster is None or model._spreads != "rows":
         return *reader(X, y), sample_weight
     rows: tuple[Any, Any, Any] = cluster.read_rows(model, reader, X, y, sample_weight)
     return rows
 
 
-def announce(model: Any) -> None:
-    """Say so where a cluster is open that the fit of ``model`` does not use."""
-    if CLUSTER.get() is not None and not getattr(model, "_spreads", False):
+def side_by_side(function: Callable[..., Any], shared: tuple[Any, ...], items: Iterable[Any]) -> list[Any]:
+    """``function(*shared, item)`` for each item: here, one after the other, or as tasks of the cluster that is open.
+
+    ``function`` is one of a module, and changes nothing that is shared.
+    """
+    cluster = CLUSTER.get()
+    if cluster is None:
+        return one_after_the_other(function, shared, items)
+    results: list[Any] = cluster.side_by_side(function, shared, items)
+    return results
+
+
+def one_after_the_other(
+    function: Callable[..., Any], shared: tuple[Any, ...], items: Iterable[Any]
+) -> list[Any]:
+    """``function(*shared, item)`` for each item, here."""
+    return [function(*shared, item) for item in items]
+
+
+def n_places() -> int:
+    """How many calls of ``side_by_side`` run at the same time."""
+    cluster = CLUSTER.get()
+    return 1 if cluster is None else int(cluster.n_places)
+
+
+def announce(model: Any, X: Any) -> None:
+    """Say so where a cluster is open that the fit of ``model`` does not use; refuse rows that only a cluster reads."""
+    spreads, opened = getattr(model, "_spreads", None), CLUSTER.get() is not None
+    if _is_stored(X) and not (opened and spreads == "rows"):
+        why = "is fitted to tables in memory" if opened else "reads files and data sets only within a cluster"
+        raise TypeError(
+            f"a {type(model).__name__} {why}: gradient boosting, SpeedBoost and group pursuit with the squared loss read Parquet "
+            "files and Ray data sets within `with anytime.distributed.cluster(...)`"
+        )
+    if opened and spreads is None:
         warn_caller(f"a {type(model).__name__} is not spread over the cluster: this fit runs in this process")
+
+
+def _is_stored(X: Any) -> bool:
+    """Whether X says where rows are: a path, several, or a `ray.data.Dataset`."""
+    if isinstance(X, (list, tuple)):
+        return bool(X) and all(isinstance(entry, (str, Path)) for entry in X)
+    return isinstance(X, (str, Path)) or hasattr(X, "to_arrow_refs")

@@ -373,6 +373,37 @@ Scores<T> scores_of(const AnyLayout<T>& array) {
           array.stride(0), array.stride(1)};
 }
 
+template <class T>
+void bind_leaf_sums(nb::module_& m) {
+  m.def(
+      "largest_parts",
+      [](AnyLayout<const T> parts, Vector<const int64_t> rows, int threads) {
+        double* largest;
+        nb::object array = new_array<double>({parts.shape(1)}, &largest);
+        const nb::gil_scoped_release unlocked;
+        largest_parts(scores_of(parts), span_of(rows), largest, threads);
+        return array;
+      },
+      "parts"_a.noconvert(), "rows"_a.noconvert(), "threads"_a,
+      "Largest absolute values over the rows, (K,).");
+  m.def(
+      "leaf_sums",
+      [](AnyLayout<const T> parts, Vector<const int32_t> leaf, Vector<const int64_t> rows, int64_t n_leaves,
+         Vector<const double> scale, int threads) {
+        check_length(leaf.size(), parts.shape(0), "leaf");
+        check_length(scale.size(), parts.shape(1), "scale");
+        if (n_leaves < 1) throw std::invalid_argument("there are no leaves");
+        double* sums;
+        nb::object array = new_array<double>({static_cast<size_t>(n_leaves), parts.shape(1)}, &sums);
+        const nb::gil_scoped_release unlocked;
+        leaf_sums(scores_of(parts), leaf.data(), span_of(rows), n_leaves, scale.data(), sums, threads);
+        return array;
+      },
+      "parts"_a.noconvert(), "leaf"_a.noconvert(), "rows"_a.noconvert(), "n_leaves"_a, "scale"_a.noconvert(),
+      "threads"_a,
+      "Sums of the rows in each leaf, (n_leaves, K), of whole numbers: the parts times `scale`, rounded.");
+}
+
 StepLoss loss_named(const std::string& name) {
   if (name == "squared") return StepLoss::kSquared;
   if (name == "logistic") return StepLoss::kLogistic;
@@ -402,6 +433,8 @@ void bind_steps(nb::module_& m) {
       "kind"_a, "scores"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert().none(),
       "gradient"_a.noconvert(), "hessian"_a.noconvert(), "threads"_a,
       "First and second derivatives by the scores, written to (K, n) arrays.");
+  bind_leaf_sums<float>(m);
+  bind_leaf_sums<double>(m);
   m.def(
       "update_scores",
       [](AnyLayout<double> scores, Vector<const int32_t> leaf, Matrix<const double> values, double rate,

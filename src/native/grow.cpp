@@ -197,6 +197,7 @@ GrownTree Grower::grow(std::span<int32_t> leaf_of_row) {
     tree_.nodes[static_cast<size_t>(leaves_[number].node)].leaf = static_cast<int32_t>(number);
     answer(leaves_[number], tree_.values.data() + number * n_outputs);
   }
+  std::fill(leaf_of_row.begin(), leaf_of_row.end(), GrownTree::kNoLeaf);
   team_.each(static_cast<int64_t>(leaves_.size()), true, [&](int64_t number, size_t) noexcept {
     for (const int32_t row : rows_of(leaves_[static_cast<size_t>(number)]))
       leaf_of_row[static_cast<size_t>(row)] = static_cast<int32_t>(number);
@@ -334,7 +335,11 @@ void Grower::open_children(Leaf& parent, Leaf& left, Leaf& right) {
   if (!bins_.wide()) {
     const bool subtract = !parent.histogram.empty() && may_split(large);
     if (subtract) large.histogram = std::move(parent.histogram);
-    if (subtract || may_split(small)) build(small, subtract ? large.histogram.data() : nullptr);
+    if (subtract && !may_split(small) && peers_ == nullptr && plan_.are_few(rows_of(small))) {
+      plan_.take_off(rows_of(small), large.histogram.data());
+    } else if (subtract || may_split(small)) {
+      build(small, subtract ? large.histogram.data() : nullptr);
+    }
     if (!subtract && may_split(large)) build(large, nullptr);
   }
   std::vector<Leaf*> open;
@@ -554,11 +559,17 @@ double GrownTree::threshold(const GrownNode& node) const noexcept {
 }
 
 void GrownTree::find_leaves(const Bins& bins, int threads, std::span<int32_t> leaf) const {
+  std::fill(leaf.begin(), leaf.end(), kNoLeaf);
+  find_other_leaves(bins, threads, leaf);
+}
+
+void GrownTree::find_other_leaves(const Bins& bins, int threads, std::span<int32_t> leaf) const {
   if (bins.shared_cuts() != cuts)
     throw std::invalid_argument("the data were not binned by the cuts of the tree's data");
   Team team(bins.n_rows() < 2 * kRowsPerThread ? 1 : threads);
   team.share(bins.n_rows(), kRowsPerThread, [&](int64_t first, int64_t last) noexcept {
     for (int64_t row = first; row < last; ++row) {
+      if (leaf[static_cast<size_t>(row)] != kNoLeaf) continue;
       const GrownNode* node = nodes.data();
       while (node->column >= 0) {
         const int32_t bin = bins.bin(node->column, bins.value(row, bins.place(node->column).slot));
@@ -581,7 +592,7 @@ GrownTree grow(const Bins& bins, const GrowTargets& targets, std::optional<std::
   GrownTree tree =
       Grower(bins, targets, checked_rows(bins, rows, team), std::move(allowed), prices, options, team, peers)
           .grow(leaf);
-  if (rows) tree.find_leaves(bins, options.threads, leaf);
+  if (rows) tree.find_other_leaves(bins, options.threads, leaf);
   return tree;
 }
 

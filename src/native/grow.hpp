@@ -105,6 +105,9 @@ class GrownTree {
   double threshold(const GrownNode& node) const noexcept;
   // The leaf of each row; `bins` must have the same cuts.
   void find_leaves(const Bins& bins, int threads, std::span<int32_t> leaf) const;
+  // Of those rows only that have kNoLeaf.
+  void find_other_leaves(const Bins& bins, int threads, std::span<int32_t> leaf) const;
+  static constexpr int32_t kNoLeaf = -1;
 };
 
 // `rows`: those to learn from (none: all); `columns`: those to split on (none: all). `leaf` gets the leaf of

@@ -7,6 +7,8 @@ namespace anytime {
 namespace {
 
 constexpr int64_t kRowsPerThread = 2048, kNumbersPerThread = 8192;
+// Numbers of a histogram that are gone through while one entry is found and changed.
+constexpr size_t kNumbersPerEntry = 4;
 constexpr size_t kAhead = 16;  // rows that are fetched before they are needed
 // Entries from one slot to the next. Not 256: sums of like bins would then stand 4096 bytes apart, where
 // processors take a load for one that waits for a store.
@@ -57,6 +59,7 @@ void HistogramPlan::build(std::span<const int32_t> rows, int64_t* histogram, int
   });
   if (used_[0] == 0) std::memset(histogram, 0, size_ * sizeof(int64_t));
   if (parts == 1 && larger == nullptr) return;
+  if (are_few(rows)) return take_off(rows, larger);
   team.share(static_cast<int64_t>(size_), kNumbersPerThread, [&](int64_t first, int64_t last) noexcept {
     for (size_t part = 1; part < parts; ++part) {
       const int64_t* other = own(part);
@@ -66,9 +69,13 @@ void HistogramPlan::build(std::span<const int32_t> rows, int64_t* histogram, int
   });
 }
 
+bool HistogramPlan::are_few(std::span<const int32_t> rows) const noexcept {
+  return width_ == 2 && rows.size() * slots_.size() * kNumbersPerEntry < size_;
+}
+
 // One weight and one output: an entry is a pair, and so is what a row adds.
 template <class AddRow>
-void HistogramPlan::add_pairs(std::span<const int32_t> rows, AddRow add_row) const noexcept {
+void HistogramPlan::add_pairs(std::span<const int32_t> rows, int64_t sign, AddRow add_row) const noexcept {
   const int bits = rows_.channels().count_bits;
   const auto stride = static_cast<size_t>(bins_.n_slots());
   const uint8_t* values = bins_.rows();
@@ -79,20 +86,21 @@ void HistogramPlan::add_pairs(std::span<const int32_t> rows, AddRow add_row) con
     __builtin_prefetch(values + ahead * stride + stride - 1);
     __builtin_prefetch(rows_[static_cast<int64_t>(ahead)]);
     const int32_t* part = rows_[rows[i]];
-    add_row(values + static_cast<size_t>(rows[i]) * stride, Pair{(int64_t{part[0]} << bits) + 1, part[1]});
+    add_row(values + static_cast<size_t>(rows[i]) * stride,
+            Pair{sign * ((int64_t{part[0]} << bits) + 1), sign * part[1]});
   }
 }
 
-void HistogramPlan::add_single(std::span<const int32_t> rows, Pair* pairs) const noexcept {
+void HistogramPlan::add_single(std::span<const int32_t> rows, Pair* pairs, int64_t sign) const noexcept {
   const size_t n = slots_.size(), fours = n - n % 4;
   const int32_t* slots = slots_.data();
   const int64_t* firsts = first_.data();
   if (!even_) {
-    return add_pairs(rows, [=](const uint8_t* row, Pair more) {
+    return add_pairs(rows, sign, [=](const uint8_t* row, Pair more) {
       for (size_t s = 0; s < n; ++s) pairs[firsts[slots[s]] + row[slots[s]]] += more;
     });
   }
-  add_pairs(rows, [=](const uint8_t* row, Pair more) {
+  add_pairs(rows, sign, [=](const uint8_t* row, Pair more) {
     Pair* to = pairs;
     size_t s = 0;
     for (; s < fours; s += 4, to += 4 * kStep) {
@@ -106,7 +114,7 @@ void HistogramPlan::add_single(std::span<const int32_t> rows, Pair* pairs) const
 }
 
 void HistogramPlan::add(std::span<const int32_t> rows, int64_t* histogram) const noexcept {
-  if (width_ == 2) return add_single(rows, reinterpret_cast<Pair*>(histogram));
+  if (width_ == 2) return add_single(rows, reinterpret_cast<Pair*>(histogram), 1);
   const int32_t* slots = slots_.data();
   const int64_t* firsts = first_.data();
   const size_t n = slots_.size();

@@ -30,12 +30,18 @@ class HistogramPlan {
   }
   // Overwrites `histogram` with the sums over the rows, and takes them off `larger` unless that is null.
   void build(std::span<const int32_t> rows, int64_t* histogram, int64_t* larger, Team& team);
+  // Whether so few rows are quicker taken off a histogram one by one than with a histogram of their own.
+  bool are_few(std::span<const int32_t> rows) const noexcept;
+  void take_off(std::span<const int32_t> rows, int64_t* histogram) const noexcept {
+    add_single(rows, reinterpret_cast<Pair*>(histogram), -1);
+  }
 
  private:
   void add(std::span<const int32_t> rows, int64_t* histogram) const noexcept;
-  void add_single(std::span<const int32_t> rows, Pair* pairs) const noexcept;
+  // `sign`: -1 takes the rows off.
+  void add_single(std::span<const int32_t> rows, Pair* pairs, int64_t sign) const noexcept;
   template <class AddRow>
-  void add_pairs(std::span<const int32_t> rows, AddRow add_row) const noexcept;
+  void add_pairs(std::span<const int32_t> rows, int64_t sign, AddRow add_row) const noexcept;
 
   const Bins& bins_;
   const GrowRows& rows_;

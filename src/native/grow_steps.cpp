@@ -134,6 +134,51 @@ void loss_derivatives(StepLoss loss, const Scores<const double>& scores, const d
   });
 }
 
+template <class T>
+void largest_parts(const Scores<const T>& parts, std::span<const int64_t> rows, double* largest,
+                   int threads) {
+  for (const int64_t row : rows)
+    if (row < 0 || row >= parts.n) throw std::invalid_argument("rows holds a number that is no row");
+  Team team(static_cast<int64_t>(rows.size()) < 2 * kRowsPerThread ? 1 : threads);
+  team.share(parts.n_outputs, 1, [&](int64_t first, int64_t last) noexcept {
+    for (int64_t k = first; k < last; ++k) {
+      const T* part = parts.at + k * parts.output_step;
+      T most = 0;
+      for (const int64_t row : rows) most = std::max(most, std::abs(part[row * parts.row_step]));
+      largest[k] = static_cast<double>(most);
+    }
+  });
+}
+
+template <class T>
+void leaf_sums(const Scores<const T>& parts, const int32_t* leaf, std::span<const int64_t> rows,
+               int64_t n_leaves, const double* scale, double* sums, int threads) {
+  for (const int64_t row : rows) {
+    if (row < 0 || row >= parts.n) throw std::invalid_argument("rows holds a number that is no row");
+    if (leaf[row] < 0 || leaf[row] >= n_leaves)
+      throw std::invalid_argument("leaf holds a number that is no leaf");
+  }
+  constexpr double kWhole = 0x1.8p52;  // a float next to it has no fraction: adding and taking it off rounds
+  const int64_t width = parts.n_outputs;
+  Team team(static_cast<int64_t>(rows.size()) < 2 * kRowsPerThread ? 1 : threads);
+  team.share(width, 1, [&](int64_t first, int64_t last) noexcept {
+    for (int64_t k = first; k < last; ++k) {
+      const T* part = parts.at + k * parts.output_step;
+      for (int64_t l = 0; l < n_leaves; ++l) sums[l * width + k] = 0.0;
+      for (const int64_t row : rows)
+        sums[leaf[row] * width + k] +=
+            static_cast<double>(part[row * parts.row_step]) * scale[k] + kWhole - kWhole;
+    }
+  });
+}
+
+template void largest_parts(const Scores<const float>&, std::span<const int64_t>, double*, int);
+template void largest_parts(const Scores<const double>&, std::span<const int64_t>, double*, int);
+template void leaf_sums(const Scores<const float>&, const int32_t*, std::span<const int64_t>, int64_t,
+                        const double*, double*, int);
+template void leaf_sums(const Scores<const double>&, const int32_t*, std::span<const int64_t>, int64_t,
+                        const double*, double*, int);
+
 void update_scores(const Scores<double>& scores, const int32_t* leaf, int64_t n_leaves, const double* values,
                    double rate, int32_t output, int threads) {
   const int64_t n = scores.n;

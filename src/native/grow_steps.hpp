@@ -24,6 +24,18 @@ enum class StepLoss { kSquared, kLogistic, kSoftmax };
 void loss_derivatives(StepLoss loss, const Scores<const double>& scores, const double* labels,
                       const double* weight, float* gradient, float* hessian, int threads);
 
+// largest[k] = the largest absolute value of parts[i, k] over the `rows`, 0 where there are none. Throws
+// std::invalid_argument if a row is none.
+template <class T>
+void largest_parts(const Scores<const T>& parts, std::span<const int64_t> rows, double* largest, int threads);
+
+// sums[l, k] = the sum over the `rows` in leaf l of parts[i, k] * scale[k], each rounded to a whole number.
+// The sums are exact, whatever the order of the rows, where all those numbers together stay below 2^51.
+// Throws std::invalid_argument if a row is none, or its leaf is none of the n_leaves.
+template <class T>
+void leaf_sums(const Scores<const T>& parts, const int32_t* leaf, std::span<const int64_t> rows,
+               int64_t n_leaves, const double* scale, double* sums, int threads);
+
 // scores[i, output] += rate * values[leaf[i]]; all outputs at once when output is -1. Throws
 // std::invalid_argument, and changes nothing, if a number is none of the n_leaves leaves.
 void update_scores(const Scores<double>& scores, const int32_t* leaf, int64_t n_leaves, const double* values,

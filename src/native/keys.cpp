@@ -20,6 +20,8 @@ namespace {
 
 constexpr int kTogether = 2 * kLanes;  // rows whose keys fill a vector
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 constexpr size_t kMostOpen = 256;  // that wait to be settled
 
 // Some of kTogether rows, by the pack with the first of them, whose keys leave their ranks in a search open.
@@ -29,44 +31,59 @@ struct Open {
   uint32_t rows;
 };
 
+// What the instruction of this name makes of a NaN: 0, or what lies below or above all thresholds.
+constexpr int64_t kNanIsZero = 0x88, kNanIsLeast = 0x44, kNanIsGreatest = 0x55;
+
 ANYTIME_AVX512 inline __m512d prepared(__m512d x, Reading reading) noexcept {
-  if (reading == Reading::kNanIsZero) {
-    return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(x, x, _CMP_ORD_Q), x);
-  }
+  const bool last = nan_goes_right(reading);
   if (reading == Reading::kNanOrZeroLeft || reading == Reading::kNanOrZeroRight) {
-    const double missing = reading == Reading::kNanOrZeroLeft ? -std::numeric_limits<double>::infinity()
-                                                              : std::numeric_limits<double>::quiet_NaN();
+    const double missing = last ? kInfinity : -kInfinity;
     const __mmask8 zero = _mm512_cmp_pd_mask(_mm512_abs_pd(x), _mm512_set1_pd(kZero), _CMP_LE_OQ);
-    return _mm512_mask_mov_pd(x, zero, _mm512_set1_pd(missing));
+    x = _mm512_mask_mov_pd(x, zero, _mm512_set1_pd(missing));
   }
-  return x;
+  const int64_t nan = reading == Reading::kNanIsZero ? kNanIsZero : last ? kNanIsGreatest : kNanIsLeast;
+  return _mm512_fixupimm_pd(x, x, _mm512_set1_epi64(nan), 0);
 }
 
-// The keys of the rows of two packs; `nan` where a value is none.
-ANYTIME_AVX512 inline __m512i read_keys(const Search& search, bool float32_input, const double* const* first,
-                                        const double* const* second, __mmask32& nan) noexcept {
+// The rows of packs: of each kTogether of them, one after the other those whose keys stand in the same part
+// of 64 bits. Of packs that are not there, the last stands in.
+template <class Rank>
+struct RowsByPart {
+  explicit RowsByPart(std::span<const PackRows<Rank>> packs) noexcept {
+    for (size_t i = 0; i < kBinTogether * kLanes; ++i) {
+      row[i / kTogether][i % kParts][i % kTogether / kParts] =
+          packs[std::min(i / kLanes, packs.size() - 1)].row[i % kLanes];
+    }
+  }
+
+  static constexpr size_t kParts = 4;
+  const double* row[kBinTogether * kLanes / kTogether][kParts][kTogether / kParts];
+};
+
+// The keys of kTogether rows.
+ANYTIME_AVX512 inline __m512i read_keys(const Search& search, bool float32_input,
+                                        const double* const (&rows)[4][8]) noexcept {
   const auto feature = static_cast<size_t>(search.feature);
   const __m512d low = _mm512_set1_pd(search.key_low), scale = _mm512_set1_pd(search.key_scale),
-                least = _mm512_set1_pd(-1.0), most = _mm512_set1_pd(Search::kLastKey);
-  __m256i part[4];
-  nan = 0;
+                least = _mm512_set1_pd(-1.0), most = _mm512_set1_pd(Search::kLastKey),
+                whole = _mm512_set1_pd(Search::kWhole);
+  __m512i keys[4];
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
-    const double* const* row = (i < 2 ? first : second) + i % 2 * 8;
+    const auto& row = rows[i];
     __m512d value = _mm512_set_pd(row[7][feature], row[6][feature], row[5][feature], row[4][feature],
                                   row[3][feature], row[2][feature], row[1][feature], row[0][feature]);
     if (float32_input) value = _mm512_cvtps_pd(_mm512_cvtpd_ps(value));
     value = prepared(value, search.reading);
-    nan |= static_cast<__mmask32>(_mm512_cmp_pd_mask(value, value, _CMP_UNORD_Q)) << (8 * i);
     const __m512d at = _mm512_mul_pd(_mm512_sub_pd(value, low), scale);
-    // of two operands that cannot be compared, max gives the second
-    part[i] = _mm512_cvttpd_epi32(_mm512_min_pd(_mm512_max_pd(at, least), most));
+    keys[i] = _mm512_castpd_si512(_mm512_add_pd(_mm512_min_pd(_mm512_max_pd(at, least), most), whole));
   }
-  const __m512i low_half = _mm512_inserti64x4(_mm512_castsi256_si512(part[0]), part[1], 1),
-                high_half = _mm512_inserti64x4(_mm512_castsi256_si512(part[2]), part[3], 1);
-  const __m512i keys = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(low_half)),
-                                          _mm512_cvtepi32_epi16(high_half), 1);
-  return _mm512_add_epi16(keys, _mm512_set1_epi16(1));
+  // Each has its keys in the last 16 of 64 bits, and side by side stand keys of neighbouring rows.
+  const __m512i mask = _mm512_set1_epi64(0xffff);
+  const __m512i lower = _mm512_or_si512(_mm512_and_si512(keys[0], mask),
+                                        _mm512_slli_epi64(_mm512_and_si512(keys[1], mask), 16));
+  return _mm512_or_si512(_mm512_or_si512(lower, _mm512_slli_epi64(_mm512_and_si512(keys[2], mask), 32)),
+                         _mm512_slli_epi64(keys[3], 48));
 }
 
 // How many keys of a search lie below those of two times kTogether rows; `open` where the next key is the
@@ -130,34 +147,28 @@ ANYTIME_AVX512 inline void store(__m512i below, const Search& search, const Pack
 
 template <class Rank, int kStep>
 ANYTIME_AVX512 inline size_t bin_avx512(const Layout& layout, bool float32_input, const Search& shared,
-                                        std::span<const PackRows<Rank>> packs, Open* open) noexcept {
+                                        std::span<const PackRows<Rank>> packs, const RowsByPart<Rank>& rows,
+                                        Open* open) noexcept {
   const Search search = shared;  // ranks are written as bytes, which might be part of anything but a copy
-  const bool nan_last = nan_goes_right(search.reading);
-  size_t n_open = 0;
   const size_t last = packs.size() - 1;
-  for (size_t p = 0; p <= last; p += 4) {  // the last stands in for those that are not there
-    const PackRows<Rank>* four[4];
-#pragma GCC unroll 4
-    for (size_t i = 0; i < 4; ++i) four[i] = &packs[std::min(p + i, last)];
-    __m512i keys[2], below[2];
-    __mmask32 nan[2], unsure[2];
+  __m512i keys[2], below[2];
+  __mmask32 unsure[2];
 #pragma GCC unroll 2
-    for (int g = 0; g < 2; ++g) {
-      keys[g] = read_keys(search, float32_input, four[2 * g]->row, four[2 * g + 1]->row, nan[g]);
-    }
-    count_keys<kStep>(layout.keys.data() + search.keys, keys, below, unsure);
+  for (size_t g = 0; g < 2; ++g) {
+    keys[g] = read_keys(search, float32_input, rows.row[g]);
+  }
+  count_keys<kStep>(layout.keys.data() + search.keys, keys, below, unsure);
+  size_t n_open = 0;
 #pragma GCC unroll 2
-    for (int g = 0; g < 2; ++g) {
-      if (nan_last) below[g] = _mm512_mask_mov_epi16(below[g], nan[g], _mm512_set1_epi16(-1));
-      store(below[g], search, four[2 * g]->ranks, four[2 * g + 1]->ranks);
-      open[n_open] = {&shared, p + 2 * static_cast<size_t>(g), unsure[g]};
-      n_open += unsure[g] != 0;
-    }
+  for (size_t g = 0; g < 2; ++g) {
+    store(below[g], search, packs[std::min(2 * g, last)].ranks, packs[std::min(2 * g + 1, last)].ranks);
+    open[n_open] = {&shared, 2 * g, unsure[g]};
+    n_open += unsure[g] != 0;
   }
   return n_open;
 }
 
-// Where the next key is the same, doubles decide. A key that is open is not that of NaN: no threshold has it.
+// Where the next key is the same, doubles decide. What is missing is never open: no threshold has its key.
 template <class Rank>
 void settle(const Layout& layout, bool float32_input, std::span<const PackRows<Rank>> packs,
             const Open& open) noexcept {
@@ -190,15 +201,22 @@ template <class Rank>
 ANYTIME_AVX512 void bin_all_avx512(const Layout& layout, bool float32_input,
                                    std::span<const PackRows<Rank>> packs, int32_t from, int32_t to,
                                    const FewTests& few) noexcept {
+  const RowsByPart<Rank> rows(packs);
   Open open[kMostOpen];
   size_t n_open = 0;
   for (int32_t s = from; s < to; ++s) {
     const Search& search = layout.searches[static_cast<size_t>(s)];
     const size_t before = n_open;
     const uint32_t key_step = few.has(s) ? 0 : search.key_step;
-    if (key_step == 1) n_open += bin_avx512<Rank, 1>(layout, float32_input, search, packs, open + n_open);
-    if (key_step == 2) n_open += bin_avx512<Rank, 2>(layout, float32_input, search, packs, open + n_open);
-    if (key_step == 4) n_open += bin_avx512<Rank, 4>(layout, float32_input, search, packs, open + n_open);
+    if (key_step == 1) {
+      n_open += bin_avx512<Rank, 1>(layout, float32_input, search, packs, rows, open + n_open);
+    }
+    if (key_step == 2) {
+      n_open += bin_avx512<Rank, 2>(layout, float32_input, search, packs, rows, open + n_open);
+    }
+    if (key_step == 4) {
+      n_open += bin_avx512<Rank, 4>(layout, float32_input, search, packs, rows, open + n_open);
+    }
     if (is_mostly_open(std::span(open + before, n_open - before), packs.size())) {
       n_open = before;
       bin_by_doubles(layout, float32_input, search, packs);

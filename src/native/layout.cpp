@@ -203,7 +203,7 @@ class Builder {
     Search keyed = search;
     keyed.key_low = thresholds.front();
     const double width = thresholds.back() - thresholds.front();
-    keyed.key_scale = width > 0.0 ? Search::kLastKey / width : 1.0;
+    keyed.key_scale = width > 0.0 ? (Search::kLastKey - 1.0) / width : 1.0;
     if (!std::isfinite(keyed.key_scale) || !std::isfinite(width)) return;
     std::vector<uint16_t> keys(4 * kKeyTable, kNoKey);
     std::transform(thresholds.begin(), thresholds.end(), keys.begin(),

@@ -10,6 +10,7 @@
 // then many walks can take the same number of steps side by side, which hides the latency of memory.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <new>
 #include <vector>
@@ -86,13 +87,15 @@ struct Search {
     return static_cast<int32_t>(above < last ? above : last);
   }
 
-  // A number of 16 bits that is never lower for a greater x, 0 for NaN: unequal keys are in the order of
-  // their values, and equal ones leave it open.
+  // A number of 16 bits that is never lower for a greater x: unequal keys are in the order of their values,
+  // and equal ones leave it open. No threshold has the key of NaN and of all that lies far below, 0, nor that
+  // of all that lies far above. A number's last bits, once 2^52 is added, are those of it as a whole number.
   uint16_t key_of(double x) const noexcept {
     const double at = (x - key_low) * key_scale, above = at > -1.0 ? at : -1.0;
-    return static_cast<uint16_t>(static_cast<int32_t>(above < kLastKey ? above : kLastKey) + 1);
+    return static_cast<uint16_t>(std::bit_cast<uint64_t>((above < kLastKey ? above : kLastKey) + kWhole));
   }
   static constexpr double kLastKey = 65533.0;
+  static constexpr double kWhole = 0x1p52 + 1.0;  // keys begin at 0
 };
 
 // The thresholds of a search that stages test first. As long as these are all, comparisons with each of them

@@ -6,20 +6,25 @@ import signal
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.base import is_classifier as classifies
+from sklearn.ensemble import RandomForestClassifier
 
 import anytime as at
+from anytime.adaptive import LadderClassifier
 from anytime.distributed.checkpoints import Checkpoint
 from anytime.distributed.rows import slow_worker
+from anytime.distributed.sources import ArrayStretch
 from anytime.distributed.worker import RoundReport
 from anytime.losses import training_loss
-from anytime.spreading import CLUSTER
+from anytime.spreading import CLUSTER, side_by_side
 
+pytestmark = pytest.mark.xdist_group("ray")
 COSTS = at.FeatureCosts([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
 
 
@@ -51,6 +56,20 @@ def models(table):
             at.GradientBoostingRegressor(n_estimators=5, loss="poisson"),
             X,
             np.floor(np.exp(number / 4)),
+            None,
+        ),
+        (
+            "SpeedBoost",
+            at.SpeedBoostClassifier(costs=COSTS, n_estimators=8, max_stages=3, random_state=0),
+            X,
+            two,
+            None,
+        ),
+        (
+            "SpeedBoost, several classes that share trees",
+            at.SpeedBoostClassifier(costs=COSTS, n_estimators=8, max_stages=3, random_state=0),
+            X,
+            three,
             None,
         ),
         (
@@ -154,7 +173,7 @@ def test_files_and_data_sets_are_fitted_like_tables(three, table, digest, tmp_pa
         model.fit(files, two)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 1, 2, 6])
 def test_a_worker_that_is_killed_leaves_no_trace_in_the_model(four, table, alone, digest, seed):
     name, model, X, y, weight = models(table)[seed]
     random = np.random.default_rng(seed)
@@ -244,7 +263,7 @@ def test_group_pursuit_from_moments_of_several_workers(three, table):
 
 def test_a_worker_that_keeps_the_others_waiting_is_named():
     def rounds(*busy):
-        return [[RoundReport(None, True, None, 0.0, seconds, 0.0, 0) for seconds in busy]] * 10
+        return [[RoundReport(None, True, None, None, 0.0, seconds, 0.0, 0) for seconds in busy]] * 10
 
     assert "worker 1 took 3.0 times" in slow_worker(rounds(1.0, 3.0, 1.0))
     assert slow_worker(rounds(1.0, 1.2, 1.0)) is None
@@ -274,6 +293,69 @@ def test_a_forest_grown_side_by_side_is_that_of_one_process(three, table, digest
         together = digest(clone(model).fit(X, y))
         alone = digest(in_this_process(clone(model), X, y))
         assert together == alone
+
+
+def test_rows_that_only_a_cluster_reads_are_refused_elsewhere(three, tmp_path):
+    for X in (tmp_path, [str(tmp_path)]):
+        with pytest.raises(TypeError, match="LadderClassifier is fitted to tables in memory"):
+            LadderClassifier().fit(X, "label")
+        outside = CLUSTER.set(None)
+        with pytest.raises(TypeError, match="reads files and data sets only within a cluster"):
+            at.GradientBoostingClassifier().fit(X, "label")
+        CLUSTER.reset(outside)
+
+
+def shared_memory():
+    """Bytes of shared memory that this process has mapped and touched; 0 where the system does not say."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("RssShmem"))
+
+
+@pytest.mark.parametrize("n_rows", [1_000, 200_000])
+def test_rows_in_the_object_store_are_read_again_and_do_not_stay_mapped(three, n_rows):
+    import ray
+
+    X = np.random.default_rng(0).normal(size=(n_rows, 6))
+    before = shared_memory()
+    part = ArrayStretch(n_rows, ray.put(X))  # the smaller one is not in shared memory
+    for _ in range(2):
+        np.testing.assert_array_equal(np.concatenate([chunk.copy() for chunk in part.chunks()]), X)
+    assert shared_memory() - before < X.nbytes / 2 or n_rows == 1_000
+
+
+def test_a_ladder_fits_its_folds_side_by_side(three, table, digest):
+    X, two, _, _ = table
+    X = np.nan_to_num(X[:400])
+    model = LadderClassifier(
+        costs=COSTS, mean_budget=10, n_estimators=3, max_stages=3, folds=2, random_state=0
+    )
+    together = digest(clone(model).fit(X, two[:400]))
+    assert together == digest(in_this_process(clone(model), X, two[:400]))
+
+
+@pytest.mark.parametrize("method", ["min_cut", "primal_dual"])
+def test_a_forest_pruned_on_a_cluster_is_that_of_one_process(three, table, digest, method):
+    X, two, _, _ = table
+    X = np.nan_to_num(X[:900])
+    forest = RandomForestClassifier(12, max_depth=6, random_state=0).fit(X[:600], two[:600])
+    settings = {"costs": COSTS, "mean_budget": 8.0, "method": method}
+
+    def pruned():
+        return at.prune_forest(forest, X[600:], two[600:900], **settings)
+
+    together = pruned()
+    outside = CLUSTER.set(None)
+    alone = pruned()
+    CLUSTER.reset(outside)
+    assert len(alone.path_.cost) > 5
+    assert digest(together) == digest(alone)
+
+
+def test_an_error_in_one_of_many_tasks_is_that_of_one_process(three):
+    with pytest.raises(ZeroDivisionError):
+        side_by_side(divmod, (1,), [3, 0, 2])
+    assert side_by_side(divmod, (7,), [3, 2]) == [(2, 1), (3, 1)]
 
 
 def test_a_loss_that_goes_by_means_over_all_rows_is_refused(three, table):

@@ -13,6 +13,7 @@ import pytest
 import anytime as at
 
 pytest.importorskip("pyarrow", reason="needs pyarrow")
+pytestmark = pytest.mark.xdist_group("ray")
 COSTS = at.FeatureCosts({"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0, "e": 5.0, "f": 6.0})
 
 
@@ -134,6 +135,24 @@ def test_a_call_that_fails_leaves_no_files(running, rows, tmp_path):
     with pytest.raises(ValueError, match="word"):
         at.distributed.predict(model, sorted(tmp_path.glob("*.parquet")), tmp_path / "out")
     assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_task_that_is_late_writes_nothing(running, rows, tmp_path):
+    """The hidden folder of the call is gone, or its machine never saw it: rows without a file must not count as answered."""
+    from anytime.distributed import prediction
+
+    model, frame, _ = rows
+    gone = tmp_path / ".writing-gone"
+    job = prediction._Job(prediction._shared(model), None, None, False, (), str(gone))
+    block, path = next(iter(prediction._blocks(model, frame, ()))), tmp_path / "part-000000.parquet"
+    with pytest.raises(FileNotFoundError, match="a folder that all machines see"):
+        prediction._predict_block(job, block, str(path))
+    with pytest.raises(FileNotFoundError):
+        prediction._put_in_place(gone, path, b"late")
+    assert not path.exists()
+    gone.mkdir()  # the negative control: with the folder, the same task writes
+    assert prediction._predict_block(job, block, str(path))[0] == len(frame)
+    assert path.exists()
 
 
 def test_blocks_without_rows_write_no_file(running, rows, tmp_path):

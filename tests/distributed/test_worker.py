@@ -46,9 +46,9 @@ def lone(table):
     worker._peers = SimpleNamespace(seconds_waiting=0.0, bytes_sent=0, close=lambda: None)
     worker.take(Held(len(X), X))
     worker.bin(data.native.columns())
-    worker.start(
-        BoostingPart(objective=objective, loss_name=None, grower=grower, start=start, judge=None, **settings)
-    )
+    worker.aim(objective)
+    rows = settings.pop("rows")
+    worker.start(BoostingPart(grower, start, rows, place=(0, len(X)), judge=None, options=settings))
     return worker, GradientRounds(data, objective, grower, start, **settings)
 
 
@@ -96,8 +96,7 @@ def resumed(n_rounds, losses):
     """Boosting that has taken over rounds of a checkpoint; it counts further ones in ``done``."""
     rounds = ClusterRounds.__new__(ClusterRounds)
     rounds.rounds, rounds.losses, rounds._least, rounds.cut_short = [[]] * n_rounds, losses, 0, False
-    rounds.spread = SimpleNamespace(cluster=SimpleNamespace(reports=[]))
-    rounds._checkpoint = SimpleNamespace(end=lambda: None)
+    rounds.tolerance, rounds._checkpoint = 0.0, SimpleNamespace(keep=lambda *_, **options: None)
     rounds.done = []
 
     def round_():
@@ -133,7 +132,7 @@ def test_more_rows_than_native_code_counts_are_refused():
             return 2**31
 
     with pytest.raises(ValueError, match="2147483648 rows"):
-        TrainingRowsOfCluster(Rows(), (), 255).bin()
+        TrainingRowsOfCluster(Rows(), (), 255, 1).cuts  # noqa: B018
 
 
 def test_the_index_of_a_pandas_table_is_no_feature(tmp_path):
@@ -201,6 +200,7 @@ class Future:
 
 
 def test_an_error_of_the_rows_is_told_though_a_worker_died_too():
+    pytest.importorskip("ray", reason='needs Ray: pip install "anytime[ray]"')
     wrong = FakeRay.exceptions.RayTaskError(ValueError("column 'word' holds string"))
     dead = FakeRay.exceptions.RayError("died")
     with pytest.raises(ValueError, match="column 'word'"):
@@ -211,6 +211,7 @@ def test_an_error_of_the_rows_is_told_though_a_worker_died_too():
 
 @pytest.mark.parametrize(("method", "timeout"), [("bin", None), ("round", 15.0)])
 def test_only_calls_that_wait_for_peers_have_a_time_to_notice_a_loss(method, timeout):
+    pytest.importorskip("ray", reason='needs Ray: pip install "anytime[ray]"')
     crew = crew_of(method, FakeRay.exceptions.RayError("died"), 1)
     with pytest.raises(_Lost):
         crew._called(method, [()] * 2)

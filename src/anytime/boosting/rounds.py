@@ -4,17 +4,17 @@ What a model of full strength is made of and, with a price on first use, cost-re
 and Chapelle) is boosting at a fixed lambda (Grubb, *Anytime Prediction*, 2014, section 6.5.3).
 """
 
-from __future__ import annotations
-
+import copy
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anytime.boosting.objective import MeanLoss, derivatives
+from anytime.boosting.sums import exact_leaf_sums
 from anytime.costs import BoundCosts
 from anytime.plan import Array
 from anytime.trees.arrays import LEAF, TreeArrays
@@ -22,6 +22,15 @@ from anytime.trees.binning import BinnedData
 from anytime.trees.growing import GrownTree, TreeGrower, join, update_scores
 
 _FEW_COLUMNS = 4  # all of which a tree may use, however small its share
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """What a round draws at random."""
+
+    rows: NDArray[np.intp] | None  # to learn from
+    mixture: Array | None  # (K,): of the outputs, for a tree that all of them share
+    columns: list[NDArray[np.bool_] | None]  # that each tree may use
 
 
 class GradientRounds:
@@ -47,6 +56,8 @@ class GradientRounds:
         judged: Callable[[Array, NDArray[np.intp]], float] | None = None,  # None: ``MeanLoss.judged``
         column_share: float = 1.0,  # of ``columns``, drawn anew for each tree
         row_share: float = 1.0,  # of ``rows``, drawn anew for each round
+        # Where others have a part of the rows: the place of the first of ``rows`` among those of all, and how many these are
+        place: tuple[int, int] | None = None,
         seed: int = 0,  # of those draws and mixtures
         keep_trees: bool = True,  # False: only scores and losses are wanted
         # A loss counts as less when it is by this share of it. Many rounds of tiny gains are not worth their trees
@@ -60,8 +71,7 @@ class GradientRounds:
             tolerance,
             row_share,
         )
-        self._learned = rows  # in this round
-        self._seed = seed
+        self._seed, self._place = seed, place
         self._draw = (
             _ColumnDraw(columns, data.n_features, column_share, self._random) if column_share < 1 else None
         )
@@ -98,10 +108,9 @@ class GradientRounds:
     def round(self) -> bool:
         """Add a round; False, and nothing added, where no tree finds a split."""
         gradient, hessian = derivatives(self.objective, self.scores, self.grower.n_threads)
-        if self.row_share < 1:
-            self._learned = self._drawn_rows()
-        grow = self._mixed if self.shared and self.n_outputs > 1 else self._one_by_one
-        stage = grow(gradient, hessian)
+        drawn = self.draws()
+        grow = self._one_by_one if drawn.mixture is None else self._mixed
+        stage = grow(gradient, hessian, drawn)
         if stage is None:
             return False
         self.rounds.append(stage)
@@ -109,15 +118,44 @@ class GradientRounds:
             self._follow(self.judge)
         return True
 
+    def draws(self) -> _Draws:
+        """Draw what the next round needs."""
+        rows = self._drawn_rows() if self.row_share < 1 else self.rows
+        n_trees, mixture = self.n_outputs, None
+        if self.shared and self.n_outputs > 1:
+            n_trees, mixture = 1, self._random.normal(size=self.n_outputs)
+        columns = [self.columns if self._draw is None else self._draw() for _ in range(n_trees)]
+        return _Draws(rows, mixture, columns)
+
     def _drawn_rows(self) -> NDArray[np.intp]:
         """Some of the rows to learn from, in their order; all of the few of which none is drawn."""
         rows = np.arange(len(self.objective.y)) if self.rows is None else self.rows
-        drawn = rows[self._row_random.uniform(size=rows.size) < self.row_share]
-        return drawn if drawn.size else rows
+        first, n_rows = self._place or (0, rows.size)
+        drawn = self._row_random.uniform(size=n_rows) < self.row_share
+        return rows[drawn[first : first + rows.size]] if drawn.any() else rows
 
-    def _one_by_one(self, gradient: NDArray[Any], hessian: NDArray[Any]) -> list[TreeArrays] | None:
+    def snapshot(self) -> Self:
+        """A copy to go back to after rounds that are not to count; it has no rounds."""
+        before = copy.copy(self)
+        before.scores, before.rounds = self.scores.copy(), []
+        before.bought = None if self.bought is None else self.bought.copy()
+        before.column_gains = None if self.column_gains is None else self.column_gains.copy()
+        for name in ("_random", "_row_random"):
+            if name in self.__dict__:
+                before.__dict__[name] = copy.deepcopy(self.__dict__[name])
+        if self._draw is not None:
+            before._draw = copy.copy(self._draw)
+            before._draw.random = before._random
+        return before
+
+    def _one_by_one(
+        self, gradient: NDArray[Any], hessian: NDArray[Any], drawn: _Draws
+    ) -> list[TreeArrays] | None:
         """A tree for each output, added to the scores; None where none finds a split."""
-        grown = [self._grow(gradient[:, k : k + 1], hessian[:, k : k + 1]) for k in range(self.n_outputs)]
+        grown = [
+            self._grow(gradient[:, k : k + 1], hessian[:, k : k + 1], drawn.rows, columns)
+            for k, columns in enumerate(drawn.columns)
+        ]
         if not any(tree.n_leaves > 1 for tree in grown):
             return None
         stage = []
@@ -130,28 +168,24 @@ class GradientRounds:
                 stage.append(replace(tree.arrays, value=rate * tree.arrays.value, **answering))
         return stage
 
-    def _mixed(self, gradient: NDArray[Any], hessian: NDArray[Any]) -> list[TreeArrays] | None:
+    def _mixed(self, gradient: NDArray[Any], hessian: NDArray[Any], drawn: _Draws) -> list[TreeArrays] | None:
         """One tree that answers for all outputs, added to the scores; None where it finds no split."""
-        mixture = self._random.normal(size=(self.n_outputs, 1)).astype(gradient.dtype)
-        tree = self._grow(gradient @ mixture, hessian @ mixture**2)
+        assert drawn.mixture is not None
+        mixture = drawn.mixture.astype(gradient.dtype)
+        tree = self._grow(
+            _mixture(gradient, mixture), _mixture(hessian, mixture**2), drawn.rows, drawn.columns[0]
+        )
         if tree.n_leaves < 2:
             return None
-        leaf, n_leaves, rows = (
-            tree.leaf,
-            tree.n_leaves,
-            slice(None) if self._learned is None else self._learned,
-        )
-        members = leaf[rows]
         first, second = (
-            np.stack(
-                [np.bincount(members, column, n_leaves) for column in np.ascontiguousarray(part[rows].T)],
-                axis=1,
+            exact_leaf_sums(
+                part, tree.leaf, tree.n_leaves, drawn.rows, self.grower.peers, self.grower.n_threads
             )
             for part in (gradient, hessian)
         )
         values = -first / np.maximum(second + self.grower.l2_regularization, 1e-300)
         rate = self.learning_rate
-        update_scores(self.scores, leaf, values, rate, n_threads=self.grower.n_threads)
+        update_scores(self.scores, tree.leaf, values, rate, n_threads=self.grower.n_threads)
         if not self.keep_trees:
             return []
         arrays = tree.arrays
@@ -160,27 +194,37 @@ class GradientRounds:
         return [replace(arrays, value=value, n_outputs=self.n_outputs)]
 
     def _follow(self, judge: NDArray[np.intp]) -> None:
-        """Note the loss on the rows to judge on, and where it is least."""
-        self.losses.append(self._judged(self.scores, judge))
+        """Note the loss on the rows to judge on."""
+        self._note(self._judged(self.scores, judge))
+
+    def _note(self, loss: float) -> None:
+        """Add a loss to those of the rounds before, and see where it is least."""
+        self.losses.append(loss)
         least = self.losses[self._least]
         if self.losses[-1] < least - self.tolerance * abs(least):
             self._least = len(self.losses) - 1
 
-    def _grow(self, gradient: NDArray[Any], hessian: NDArray[Any]) -> GrownTree:
+    def _grow(
+        self,
+        gradient: NDArray[Any],
+        hessian: NDArray[Any],
+        rows: NDArray[np.intp] | None,
+        columns: NDArray[np.bool_] | None,
+    ) -> GrownTree:
         """The tree of one output, (n, 1)."""
         tree = self.grower.grow_newton(
             self.data,
             gradient,
             hessian,
-            rows=self._learned,
-            columns=self.columns if self._draw is None else self._draw(),
+            rows=rows,
+            columns=columns,
             costs=self.costs,
             bought=self.bought,
         )
         if self.bought is not None and self.costs is not None and tree.columns.size:
             self.bought |= self.costs.closure(self.costs.groups_of(tree.columns))
         if self.column_gains is not None:
-            _add_gains(self.column_gains, tree, gradient, hessian)
+            _add_gains(self.column_gains, tree, gradient, hessian, self.grower.peers)
         return tree
 
     def run(
@@ -231,13 +275,23 @@ def _answering(output: int, n_outputs: int) -> dict[str, Any]:
     return {"tree_output": np.array([output], dtype=np.int32), "n_outputs": n_outputs}
 
 
-def _add_gains(gains: Array, tree: GrownTree, gradient: NDArray[Any], hessian: NDArray[Any]) -> None:
+def _mixture(part: NDArray[Any], shares: NDArray[Any]) -> NDArray[Any]:
+    """(n, 1) outputs times their shares, added one after the other: a row's sum does not depend on the rows beside it."""
+    total = part[:, 0] * shares[0]
+    for k in range(1, shares.size):
+        total += part[:, k] * shares[k]
+    return np.asarray(total[:, None])
+
+
+def _add_gains(
+    gains: Array, tree: GrownTree, gradient: NDArray[Any], hessian: NDArray[Any], peers: Any
+) -> None:
     """Add what each split has gained to its column, from the sums of the leaves up."""
     arrays = tree.arrays
     leaves = np.flatnonzero(arrays.feature == LEAF)
     sums = np.zeros((2, arrays.feature.size, gradient.shape[1]))
     for of, part in zip(sums, (gradient, hessian), strict=True):
-        of[leaves] = np.stack([np.bincount(tree.leaf, column, leaves.size) for column in part.T], axis=1)
+        of[leaves] = exact_leaf_sums(part, tree.leaf, leaves.size, None, peers)
     for node in np.flatnonzero(arrays.feature != LEAF)[::-1]:  # a child stands after its parent
         left, right = arrays.left[node], arrays.right[node]
         sums[:, node] = sums[:, left] + sums[:, right]

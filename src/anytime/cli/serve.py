@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import shlex
+import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,6 +45,16 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on. 0: any free port.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
+    ray: Annotated[
+        bool,
+        typer.Option(
+            "--ray",
+            help="Run the workers with Ray Serve, on the Ray cluster of RAY_ADDRESS or of this machine, or on a new one.",
+        ),
+    ] = False,
+    max_workers: Annotated[
+        int | None, typer.Option(min=1, help="With --ray: add workers under load, up to so many.")
+    ] = None,
     token: Annotated[
         str | None,
         typer.Option(
@@ -104,31 +117,62 @@ def serve(
         log_level=log_level,
         log_requests=log_requests,
     )
+    if max_workers is not None and not (ray and max_workers >= workers):
+        raise UsageError("--max-workers is for --ray, and not less than --workers")
     for path in [*named.values(), *([] if features is None else [features])]:
         path.open("rb").close()  # raises what is wrong with it, before anything takes long
-    raise typer.Exit(_run(settings, _costly_files(costly, named), trusted))
-
-
-def _run(settings: Settings, costly: dict[str, Path], trusted: bool) -> int:
-    """Serve until told to stop; the exit code. ``costly``: files of models outside their model's file, by its name."""
-    for path in costly.values():
+    files = _costly_files(costly, named)
+    for path in files.values():
         refuse_pickle(path, trusted)
     try:
         from anytime.serve.workers import bind
-        from anytime.serve.workers import serve as run
     except ImportError as error:
         raise CliError(
             f"serving needs {error.name}, which is not installed: pip install 'anytime[serve]'"
         ) from None
+    with contextlib.nullcontext() if ray and port else _listener(bind, host, port) as listener:
+        loaded = {name: load_estimator(path, trusted) for name, path in files.items()}
+        settings = replace(settings, costly=loaded)
+        if listener is not None and not ray:
+            raise typer.Exit(_run(settings, listener))
+        if listener is not None:
+            settings = replace(settings, port=listener.getsockname()[1])  # any that is free
+    _run_on_ray(settings, max_workers or workers)
+
+
+def _run(settings: Settings, listener: socket.socket) -> int:
+    """Serve until told to stop; the exit code."""
+    from anytime.serve.workers import serve as run
 
     def started(server: Server) -> None:
         _check_needed(server)
-        _announce(server, listener)
+        _announce(server, *listener.getsockname()[:2])
 
-    listener = _listener(bind, settings.host, settings.port)
-    with listener:
-        loaded = {name: load_estimator(path, trusted) for name, path in costly.items()}
-        return int(run(replace(settings, costly=loaded), listener, started))
+    return int(run(settings, listener, started))
+
+
+def _run_on_ray(settings: Settings, most: int) -> None:
+    """Serve on a Ray cluster until told to stop."""
+    try:
+        from ray.serve import delete
+    except ImportError as error:
+        raise CliError(
+            f"--ray needs {error.name}, which is not installed: pip install 'anytime[ray,serve]'"
+        ) from None
+    from anytime.distributed.serving import APPLICATION, deploy
+    from anytime.serve.app import Server
+    from anytime.serve.board import Board
+
+    server = Server(settings, Board(1, list(settings.models)))
+    server.load()  # here first: what is wrong with a file is said at once
+    _check_needed(server)
+    deploy(replace(settings, workers=1), (settings.workers, most))
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    _announce(server, settings.host, settings.port)
+    stop.wait()
+    delete(APPLICATION)
 
 
 def _settings(kind: Any, **given: Any) -> Settings:
@@ -197,12 +241,11 @@ def _check_needed(server: Server) -> None:
             raise UsageError(f"{entry.path} needs no --costly: there is no model outside the file")
 
 
-def _announce(server: Server, listener: socket.socket) -> None:
+def _announce(server: Server, host: str, port: int) -> None:
     """Say where the server is and what it serves."""
     from anytime.serve.examples import ExampleReader
 
     settings = server.settings
-    host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     aim = "as long as it takes" if settings.slo is None else f"within {settings.slo * 1e3:g} ms"
     print(

@@ -7,13 +7,26 @@
         model.fit("rows/", "label")              # a folder of Parquet files, or a list of them
         model.fit(ray_dataset, "label")          # a ray.data.Dataset
         at.distributed.predict(model, "rows/", "answers/", budget=40)
+        at.distributed.serve({"cells": "cells.anytime"}, workers=2, slo=0.02)
 
 Rows are shared out among workers, which grow every tree together (`anytime.trees.growing`, ``peers``). What decides is summed in
 whole numbers, so that the file of a model says nothing about how many workers made it, nor whether any of them died meanwhile.
 """
 
+from typing import Any
+
 from anytime.distributed.cluster import Cluster, cluster
 from anytime.distributed.crew import WorkersLostError
 from anytime.distributed.prediction import WrittenPredictions, predict
+from anytime.distributed.streams import Streams
 
-__all__ = ["Cluster", "WorkersLostError", "WrittenPredictions", "cluster", "predict"]
+
+def __getattr__(name: str) -> Any:
+    if name == "serve":  # the packages of `anytime[serve]` are for those who serve
+        from anytime.distributed.serving import serve
+
+        return serve
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = ["Cluster", "Streams", "WorkersLostError", "WrittenPredictions", "cluster", "predict", "serve"]

@@ -39,6 +39,8 @@ def _add(mark: Any, thing: Any) -> None:
         mark.update(f"list {len(thing)};".encode())
         for part in thing:
             _add(mark, part)
+    elif isinstance(thing, dict):
+        _add(mark, [part for name in sorted(thing) for part in (name, thing[name])])
     elif isinstance(thing, MeanLoss):
         _add(mark, [str(thing.loss.name), thing.y, thing.weight, thing.total])
     elif isinstance(thing, BoundCosts):
@@ -95,7 +97,10 @@ class Checkpoint:
     def end(self) -> None:
         """The fit is done: the file has served its purpose."""
         if self.path is not None:
-            self.path.unlink(missing_ok=True)
+            for written in self.path.parent.glob(
+                f"{self.path.stem}.*"
+            ):  # that of a program killed while writing too
+                written.unlink(missing_ok=True)
 
 
 def _plain(array: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import Token
 from itertools import pairwise
 from pathlib import Path
@@ -14,12 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from anytime.distributed.crew import Crew
-from anytime.distributed.forests import grow_side_by_side
 from anytime.distributed.rows import RowsOfCluster
 from anytime.distributed.sources import ArrayStretch, Table, read_table
-from anytime.forests.growing import ClassTreeGrower
+from anytime.distributed.tasks import run_side_by_side
 from anytime.spreading import CLUSTER
-from anytime.trees.binning import BinnedData
 from anytime.trees.importers.columns import Columns
 from anytime.trees.reading import ColumnModel
 
@@ -37,8 +35,9 @@ def cluster(
 ) -> Cluster:
     """Fits within ``with cluster(...)`` run on the workers of a Ray cluster and give the model that one process would give.
 
-    Spread are gradient boosting (any loss that has second derivatives; rows are shared out), the second moments of group pursuit
-    (the same) and budgeted forests (each worker has all rows and grows some of the trees); a warning names what is not.
+    Rows are shared out for gradient boosting and SpeedBoost (any loss that has second derivatives) and for the second moments of
+    group pursuit. Trees of budgeted forests, prunings and folds of ladders run side by side, each with all rows. A warning names
+    what is not spread.
 
     Parameters
     ----------
@@ -127,13 +126,13 @@ class Cluster:
     def crew(self) -> Crew:
         """The workers, which are started when they are first needed."""
         if self._crew is None:
-            import ray
-
-            n_workers = self.workers or max(
-                1, int(ray.cluster_resources().get("CPU", 1)) // self.threads_per_worker
-            )
-            self._crew = Crew(n_workers, self.threads_per_worker)
+            self._crew = Crew(self.n_workers, self.threads_per_worker)
         return self._crew
+
+    @property
+    def n_workers(self) -> int:
+        """How many workers there are, or will be."""
+        return self.workers or max(1, self.n_places // self.threads_per_worker)
 
     def boundaries(self, n_rows: int) -> list[int]:
         """Where the rows of each worker begin, and where the last ends."""
@@ -150,6 +149,7 @@ class Cluster:
         sample_weight: ArrayLike | None,
     ) -> tuple[RowsOfCluster, Any, Any]:
         """What a fit learns from (see ``anytime.spreading.read_rows``), once the workers know their parts of it."""
+        self.reports = []
         table = read_table(X)
         if table is None:
             if isinstance(y, str) and hasattr(X, "columns"):
@@ -167,15 +167,18 @@ class Cluster:
         parts = [features.part(a, b) for a, b in pairwise(bounds)]
         return RowsOfCluster(self, parts, len(features.names)), targets, weight
 
-    def native_trees(
-        self,
-        grower: ClassTreeGrower,
-        data: BinnedData,
-        given: tuple[Any, ...],
-        which: tuple[int, int, int, bool],
+    @property
+    def n_places(self) -> int:
+        """How many tasks run at the same time."""
+        import ray
+
+        return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+    def side_by_side(
+        self, function: Callable[..., Any], shared: tuple[Any, ...], items: Iterable[Any]
     ) -> list[Any]:
-        """Trees of a forest, grown side by side: a tree depends on its number, not on who grows it."""
-        return grow_side_by_side(grower, data, given, which)
+        """Calls as tasks of the cluster (see ``anytime.spreading.side_by_side``)."""
+        return run_side_by_side(function, shared, items)
 
     def _rows_of_array(self, X: Any) -> RowsOfCluster:
         import ray

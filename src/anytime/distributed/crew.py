@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from anytime.distributed.peers import PeerLostError
@@ -26,12 +27,12 @@ class WorkersLostError(RuntimeError):
 class Crew:
     """Actors, one per stretch of rows.
 
-    ``tell`` calls all and is remembered: whoever replaces a worker is told the same. ``together`` calls all at the same time, for
-    what they do with each other; it is done again after a loss. ``progress`` gives the calls that bring a new worker, once it has
-    been told everything, to where the others are.
+    ``tell`` calls all and is remembered: a new worker is told the last of each method. ``together`` calls all at the same time,
+    for what they do with each other; it is done again after a loss. ``progress`` gives the calls that bring a new worker, once it
+    has been told everything, to where the others are.
     """
 
-    def __init__(self, n_workers: int, threads: int) -> None:
+    def __init__(self, n_workers: int, threads: int, kind: type[Any] = Worker) -> None:
         import ray
 
         self._ray = ray
@@ -44,13 +45,13 @@ class Crew:
         # Half of what it uses is reserved: tasks that read data sets need processors while workers wait for them.
         self._make = ray.remote(
             num_cpus=_RESERVED * threads, max_restarts=0, scheduling_strategy="SPREAD", max_concurrency=1
-        )(Worker).remote
-        self.size, self.threads = n_workers, threads
+        )(kind).remote
+        self.size, self.threads, self._talk = n_workers, threads, hasattr(kind, "meet")
         self._told: list[Call] = []
         self.progress: Callable[[], list[Call]] = list
         self.n_losses = 0
         self.workers = [self._make(rank, threads) for rank in range(n_workers)]
-        self._meet()
+        self._replace(set())
 
     def close(self) -> None:
         """End the workers."""
@@ -65,7 +66,7 @@ class Crew:
     def tell(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Call all workers, each with its own arguments; a new worker is told the same."""
         answers = self._until_done(method, arguments)
-        self._told.append((method, list(arguments)))
+        self._told = [call for call in self._told if call[0] != method] + [(method, list(arguments))]
         return answers
 
     def together(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -110,15 +111,18 @@ class Crew:
             except ray.exceptions.RayTaskError as error:
                 if isinstance(error.cause, PeerLostError):
                     reason = reason or str(error.cause)
+                elif isinstance(error.cause, ray.exceptions.RayError):
+                    failure = failure or WorkersLostError(said_of_loss(error.cause))
                 else:
                     failure = failure or error.cause or error
             except ray.exceptions.RayError as error:
                 dead.add(rank)
-                reason = _first_line(error)
+                reason = said_of_loss(error)
             trouble = True
         if failure is not None:
-            if not dead:  # the next call replaces those that are
-                self._meet()  # those who were waiting for the one that failed have left
+            with suppress(_Lost):  # the next call replaces those that are dead
+                if not dead:
+                    self._meet()  # those who were waiting for the one that failed have left
             raise failure
         if trouble:
             raise _Lost(dead, reason)
@@ -126,7 +130,7 @@ class Crew:
 
     def _replace(self, ranks: set[int]) -> None:
         """New workers for those that are gone, told what they had been told; then everyone meets anew."""
-        for _ in range(_MOST_LOSSES):
+        for _ in range(_MOST_LOSSES + 1):
             for rank in ranks:
                 self._ray.kill(self.workers[rank])
                 self.workers[rank] = self._make(rank, self.threads)
@@ -136,10 +140,12 @@ class Crew:
                 self._meet()
                 return
             except _Lost as loss:
-                reason, ranks = loss, ranks | loss.ranks
-        raise WorkersLostError(f"workers that were lost cannot be replaced: {_first_line(reason)}")
+                reason, ranks = loss.reason, ranks | loss.ranks
+        raise WorkersLostError(f"workers that were lost cannot be replaced: {reason}")
 
     def _meet(self) -> None:
+        if not self._talk:
+            return
         addresses = self._called("address", [()] * self.size)
         # a secret of its own every time: calls of an earlier meeting that failed may still be waiting at a door
         self._called("meet", [(addresses, secrets.token_bytes(32))] * self.size)
@@ -151,5 +157,14 @@ class _Lost(Exception):  # noqa: N818  # caught here, and never seen by users
         self.ranks, self.reason = ranks, reason
 
 
-def _first_line(error: Any) -> str:
+def said_of_loss(error: BaseException) -> str:
+    """One sentence for what Ray says of a process, a machine or an object that is lost."""
+    from ray import exceptions
+
+    if isinstance(error, exceptions.OutOfMemoryError):
+        return "a machine ran out of memory: give it fewer workers or less of the rows, or use more machines"
+    if isinstance(error, (exceptions.ObjectStoreFullError, exceptions.OutOfDiskError)):
+        return "Ray's object store is full: give it more memory (object_store_memory=) or disk"
+    if isinstance(error, exceptions.ObjectLostError):
+        return "data in memory were lost with the process or machine that held them: start again, or read rows from files"
     return str(error).strip().partition("\n")[0]

@@ -1,7 +1,8 @@
 """Predictions for more rows than one machine reads: a task per block of rows, an output file per task.
 
-The name of a file follows from the number of its block, and it is written beside and put in its place when it is whole. A task
-whose worker dies is done again and gives the same file, so that every row is there exactly once, however often workers die.
+The name of a file follows from the number of its block. A task writes it to a hidden folder of the call and puts it in its place
+when it is whole. A task whose worker dies is done again and gives the same file, so that every row is there exactly once, however
+often workers die. When the call ends the hidden folder is removed, so that late tasks cannot write.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
@@ -21,6 +23,7 @@ import numpy as np
 
 from anytime._native import Forest
 from anytime.distributed.sources import Table, arrow_of, read_table
+from anytime.distributed.tasks import run_tasks
 from anytime.estimator import AnytimeModel
 from anytime.files import load
 from anytime.trees.block import TreeBlock
@@ -28,9 +31,6 @@ from anytime.trees.block import TreeBlock
 __all__ = ["WrittenPredictions", "predict"]
 
 _ROWS_AT_A_TIME = 65_536
-_RETRIES = 100  # of a task whose worker has died
-_UNTIL_ENDED = 10.0  # seconds that cancelled tasks have
-_AHEAD = 2  # tasks per processor that are under way or waiting: more would fill the object store
 
 
 @dataclass(frozen=True)
@@ -109,35 +109,21 @@ def predict(
         raise ValueError(f"{folder} is not empty; predictions are written to a folder of their own")
     blocks = list(_blocks(model, data, keep))
     names = [folder / f"part-{number:06d}.parquet" for number in range(len(blocks))]
-    job = _Job(_shared(model), budget, deadline_per_row, probabilities, tuple(keep))
-    task = ray.remote(num_cpus=1, max_retries=_RETRIES, scheduling_strategy="SPREAD")(_predict_block)
-    most = _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
-    running: dict[Any, int] = {}
-    rows_and_costs: list[tuple[int, float]] = [(0, 0.0)] * len(blocks)
-    waiting = iter(range(len(blocks)))
+    workshop = folder / f".writing-{uuid.uuid4().hex}"
+    job = _Job(_shared(model), budget, deadline_per_row, probabilities, tuple(keep), str(workshop))
+    calls = [(job, block, str(name)) for block, name in zip(blocks, names, strict=True)]
+    workshop.mkdir()
     try:
-        while True:
-            while len(running) < most and (number := next(waiting, None)) is not None:
-                running[task.remote(job, blocks[number], str(names[number]))] = number
-            if not running:
-                break
-            ready, _ = ray.wait(list(running), num_returns=1)
-            rows_and_costs[running.pop(ready[0])] = ray.get(ready[0])
-    except BaseException as error:
-        for future in running:
-            ray.cancel(future, force=True)
-        if running:  # a task that is still there could write
-            ray.wait(list(running), num_returns=len(running), timeout=_UNTIL_ENDED)
-        for written in [*names, *folder.glob(".part-*")]:
+        rows_and_costs = run_tasks(_predict_block, calls)
+        whole = {"files": [path.name for path in names], "rows": [n for n, _ in rows_and_costs]}
+        _put_in_place(workshop, folder / "_written.json", json.dumps(whole).encode())
+    except BaseException:
+        _remove(workshop)
+        for written in names:
             written.unlink(missing_ok=True)
-        if isinstance(error, ray.exceptions.RayTaskError):
-            raise error.cause from None
         raise
-    for left in folder.glob(".part-*"):  # by workers that died while writing
-        left.unlink(missing_ok=True)
+    _remove(workshop)
     n_rows = sum(n for n, _ in rows_and_costs)
-    whole = {"files": [path.name for path in names], "rows": [n for n, _ in rows_and_costs]}
-    _put_in_place(folder / "_written.json", json.dumps(whole).encode())
     total = sum(cost for _, cost in rows_and_costs)
     return WrittenPredictions(folder, names, n_rows, total / n_rows if n_rows else 0.0)
 
@@ -151,6 +137,7 @@ class _Job:
     deadline_per_row: float | None
     probabilities: bool
     keep: tuple[str, ...]
+    workshop: str  # the hidden folder, there as long as the call goes on
 
 
 def _blocks(model: AnytimeModel, data: Any, keep: Sequence[str]) -> Iterator[tuple[Any, tuple[str, ...]]]:
@@ -224,13 +211,18 @@ def _predict_block(job: _Job, block: tuple[Any, tuple[str, ...]], path: str) -> 
     import pyarrow as pa
     from pyarrow import parquet
 
+    if not Path(job.workshop).exists():  # or the call has ended, and nobody hears of it
+        folder = Path(job.workshop).parent
+        raise FileNotFoundError(
+            f"a machine of the cluster does not see {folder}: give a folder that all machines see"
+        )
     file, forests = job.model
     model = _model_of(file, *forests)
     tables = [_answers(job, model, rows, kept) for rows, kept in _rows_of(block, job.keep)]
     table = pa.concat_tables(tables)
     sink = pa.BufferOutputStream()
     parquet.write_table(table, sink)
-    _put_in_place(Path(path), sink.getvalue())
+    _put_in_place(Path(job.workshop), Path(path), sink.getvalue())
     return table.num_rows, float(np.sum(table.column("cost").to_numpy()))
 
 
@@ -270,11 +262,18 @@ def _answers(job: _Job, model: AnytimeModel, rows: Any, kept: dict[str, Any]) ->
     return pa.table(columns)
 
 
-def _put_in_place(path: Path, contents: Any) -> None:
-    """Write beside, then rename: whoever looks sees nothing or everything."""
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with open(beside, "wb") as file:
+def _put_in_place(workshop: Path, path: Path, contents: Any) -> None:
+    """Write in the hidden folder, then rename: whoever looks sees nothing or everything."""
+    unfinished = workshop / uuid.uuid4().hex
+    with open(unfinished, "wb") as file:
         file.write(contents)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(beside, path)
+    os.replace(unfinished, path)
+
+
+def _remove(workshop: Path) -> None:
+    """Remove the hidden folder, also where a late task began a file meanwhile."""
+    shutil.rmtree(workshop, ignore_errors=True)
+    if workshop.exists():
+        shutil.rmtree(workshop)

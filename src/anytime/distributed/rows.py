@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from anytime.linear.moments import Moments
 from anytime.losses import TRAINING_LOSSES
 from anytime.plan import Array, Plan
 from anytime.spreading import SpreadRows
+from anytime.trees.arrays import TreeArrays
 from anytime.trees.growing import TreeGrower
 from anytime.validation import warn_caller
 
@@ -31,6 +34,7 @@ __all__ = ["ClusterRounds", "RowsOfCluster"]
 
 _SLOW, _WORTH_SAYING = 1.5, 5.0  # times the usual, and seconds lost, from which on a slow worker is named
 _MOST_ROWS = 2**31 - 1  # in all: native code counts the rows of a leaf in 32 bits
+_WITH_HESSIAN = ("squared", "logistic", "multinomial")  # whose second derivatives are native
 _SAMPLE = 200_000  # rows from which bins are found: the default of ``BinnedData.fit``
 
 
@@ -67,6 +71,11 @@ class RowsOfCluster(SpreadRows):
             for a, b in zip(self.bounds, self.bounds[1:], strict=False)
         ]
 
+    @cached_property
+    def hashes(self) -> NDArray[np.uint64]:
+        """(n,) a hash of each row."""
+        return self.lots(np.random.RandomState(0))
+
     def lots(self, random: np.random.RandomState) -> NDArray[np.uint64]:
         drawn = self.crew.together("lots", [(random,)] * self.crew.size)
         random.randint(
@@ -77,7 +86,7 @@ class RowsOfCluster(SpreadRows):
     def training_rows(
         self, *, categorical: Sequence[int], max_bins: int, n_threads: int
     ) -> TrainingRowsOfCluster:
-        return TrainingRowsOfCluster(self, categorical, max_bins)
+        return TrainingRowsOfCluster(self, categorical, max_bins, n_threads)
 
     def add_to_moments(
         self, sums: list[Moments], Y: Array, weight: Array | None, which: NDArray[np.intp]
@@ -105,15 +114,21 @@ class RowsOfCluster(SpreadRows):
 class TrainingRowsOfCluster(TrainingRows):
     """Training rows that workers hold in bins."""
 
-    def __init__(self, rows: RowsOfCluster, categorical: Sequence[int], max_bins: int) -> None:
-        self._rows, self.categorical, self.max_bins = rows, tuple(categorical), max_bins
+    def __init__(
+        self, rows: RowsOfCluster, categorical: Sequence[int], max_bins: int, n_threads: int
+    ) -> None:
+        self.spread, self.categorical, self.max_bins = rows, tuple(categorical), max_bins
+        self.n_threads = n_threads
+        self.checkpoints: list[Checkpoint] = []
+        self._aim: MeanLoss | None = None
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.spread)
 
-    def bin(self) -> None:
-        """Find the bins of `BinnedData.fit` from the same sample of rows, and have every worker bin its own."""
-        rows = self._rows
+    @cached_property
+    def cuts(self) -> list[Any]:
+        """The bins of `BinnedData.fit`, found from the same sample of rows, once every worker has put its own into them."""
+        rows = self.spread
         if len(rows) > _MOST_ROWS:
             raise ValueError(f"there are {len(rows)} rows; boosting on a cluster takes at most {_MOST_ROWS}")
         crew = rows.crew
@@ -121,17 +136,61 @@ class TrainingRowsOfCluster(TrainingRows):
         flags = np.zeros(rows.n_columns, dtype=bool)
         flags[list(self.categorical)] = True
         shares = crew.together("cuts", [(own, flags, self.max_bins) for own in rows.own_rows(sample)])
-        self.cuts = [column for share in shares for column in share]
-        crew.tell("bin", [(self.cuts,)] * crew.size)
+        cuts = [column for share in shares for column in share]
+        crew.tell("bin", [(cuts,)] * crew.size)
+        return cuts
+
+    def aim(self, objective: MeanLoss) -> None:
+        """Tell the workers what to lower."""
+        loss = objective.loss
+        ours = any(loss is own for own in TRAINING_LOSSES.values())
+        if loss.ranks or (loss.hessian is None and not (ours and loss.name in _WITH_HESSIAN)):
+            why = (
+                "goes by whole queries" if loss.ranks else "has no second derivatives: its steps go by means"
+            )
+            raise ValueError(
+                f"the loss {loss.name!r} {why} over all rows, which are not spread; fit it outside of the cluster"
+            )
+        if self.spread.cluster.checkpoint is not None and not ours:
+            raise ValueError(
+                f"checkpoint= is for losses of this library: the loss {loss.name!r} cannot be told from that of a checkpoint; "
+                "open the cluster without one"
+            )
+        if self._aim is not objective:
+            bounds = pairwise(self.spread.bounds)
+            self.spread.crew.tell("aim", [(_part_of(objective, slice(a, b)),) for a, b in bounds])
+            self._aim = objective
 
     def scores(self, plan: Plan) -> Array:
-        crew = self._rows.crew
+        crew = self.spread.crew
         return np.concatenate(crew.together("scores", [(plan,)] * crew.size))
 
+    def outputs(self, trees: TreeArrays) -> Array:
+        crew = self.spread.crew
+        return np.concatenate(crew.together("outputs", [(trees,)] * crew.size))
+
+    def rows(self, rows: NDArray[np.intp] | None, max_bins: int | None = None) -> TrainingRows:
+        """Some rows, brought here."""
+        crew = self.spread.crew
+        chosen = self.spread.own_rows(np.arange(len(self)) if rows is None else rows)
+        found = crew.together("some", [(own, self.spread.n_columns) for own in chosen])
+        return TrainingRows(
+            np.concatenate(found),
+            categorical=self.categorical,
+            max_bins=max_bins or self.max_bins,
+            n_threads=self.n_threads,
+        )
+
     def rounds(self, *arguments: Any, **options: Any) -> ClusterRounds:
-        """Boosting on these rows."""
-        self.bin()
-        return ClusterRounds(self._rows, self.cuts, *arguments, **options)
+        """Boosting on these rows; it ends what was begun before."""
+        return ClusterRounds(self, *arguments, **options)
+
+    def end(self) -> None:
+        for checkpoint in self.checkpoints:
+            checkpoint.end()
+        slow = slow_worker(self.spread.cluster.reports)
+        if slow is not None:
+            warn_caller(slow)
 
 
 class ClusterRounds(GradientRounds):
@@ -139,87 +198,75 @@ class ClusterRounds(GradientRounds):
 
     def __init__(
         self,
-        spread: RowsOfCluster,
-        cuts: list[Any],
+        table: TrainingRowsOfCluster,
         objective: MeanLoss,
         grower: TreeGrower,
         start: Array,
         *,
-        learning_rate: float,
-        rows: NDArray[np.intp] | None,
-        judge: NDArray[np.intp] | None,
-        costs: Any,
-        bought: NDArray[np.bool_] | None,
+        rows: NDArray[np.intp] | None = None,
+        judge: NDArray[np.intp] | None = None,
+        keep_gains: bool = False,
+        keep_trees: bool = True,  # they always are: a new worker needs them
+        tolerance: float = 0.0,
+        **options: Any,
     ) -> None:
-        loss = objective.loss
-        ours = any(loss is own for own in TRAINING_LOSSES.values())
-        if loss.hessian is None and not (ours and loss.name in ("squared", "logistic", "multinomial")):
-            raise ValueError(
-                f"the loss {loss.name!r} has no second derivatives: its steps go by means over all rows, which are not spread; "
-                "fit it outside of the cluster"
-            )
-        if spread.cluster.checkpoint is not None and not ours:
-            raise ValueError(
-                f"checkpoint= is for losses of this library: the loss {loss.name!r} cannot be told from that of a checkpoint; "
-                "open the cluster without one"
-            )
+        spread, options["keep_gains"] = table.spread, keep_gains
+        cuts, grower = table.cuts, replace(grower, n_threads=1)
+        table.aim(objective)
         self.spread, self.crew = spread, spread.crew
-        self.judge, self.rounds, self.cut_short, self.tolerance, self._least = judge, [], False, 0.0, 0
-        self._n_outputs = int(np.shape(start)[-1])
-        starts = [start] * self.crew.size if np.ndim(start) == 1 else [s for (s,) in spread.stretches(start)]
+        self.judge, self.rounds, self.cut_short, self.tolerance, self._least = judge, [], False, tolerance, 0
+        self.column_gains = np.zeros(spread.n_columns) if keep_gains else None
+        self.scores = np.empty((0 if judge is None else judge.size, int(np.shape(start)[-1])))
         learned = [None] * self.crew.size if rows is None else spread.own_rows(rows)
+        ends = spread.bounds if rows is None else np.searchsorted(rows, spread.bounds)
         judged = [None] * self.crew.size if judge is None else spread.own_rows(judge)
         parts = [
             BoostingPart(
-                objective=_part_of(objective, slice(a, b), ours),
-                loss_name=loss.name if ours else None,
-                grower=replace(grower, n_threads=1),
-                start=begins,
-                learning_rate=learning_rate,
+                grower=grower,
+                start=start if np.ndim(start) == 1 else start[a:b],
                 rows=own,
+                place=(int(first), int(ends[-1])),
                 judge=own_judged,
-                costs=costs,
-                bought=bought,
+                options=options,
             )
-            for a, b, begins, own, own_judged in zip(
-                spread.bounds, spread.bounds[1:], starts, learned, judged, strict=False
+            for (a, b), own, first, own_judged in zip(
+                pairwise(spread.bounds), learned, ends[:-1], judged, strict=True
             )
         ]
         self.crew.tell("start", [(part,) for part in parts])
         self.crew.progress = lambda: [("catch_up", [(self.rounds,)] * self.crew.size)]
         self.losses = []
         if judge is not None:
-            self._held = _part_of(objective, judge, ours=False)
-            scores = np.empty((judge.size, self._n_outputs))
-            scores[:] = start if np.ndim(start) == 1 else start[judge]
-            self.losses.append(self._held.judged(scores, np.arange(judge.size)))
-        self.spread.cluster.reports = []
+            held = _part_of(objective, judge)
+            self._judged = lambda scores, _: held.judged(scores, np.arange(judge.size))
+            self.scores[:] = start if np.ndim(start) == 1 else start[judge]
+            self.losses.append(self._judged(self.scores, judge))
         mark = ""
         if spread.cluster.checkpoint is not None:
-            data = spread.lots(np.random.RandomState(0))  # a hash of each row
-            settings = (learning_rate, replace(grower, n_threads=1), costs, bought)
-            mark = fingerprint(data, objective, start, rows, judge, cuts, *settings)
+            mark = fingerprint(spread.hashes, objective, start, rows, judge, cuts, grower, tolerance, options)
         self._checkpoint = Checkpoint.of(spread.cluster.checkpoint, mark)
-        self._go_on()
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of scores per row."""
-        return self._n_outputs
+        table.checkpoints.append(self._checkpoint)
+        kept = self._checkpoint.read()
+        if kept is not None:
+            self.rounds, self.losses = kept
+        self._workers_are_behind = kept is not None
 
     def round(self) -> bool:
         """Add a round; False, and nothing added, where no tree finds a split."""
+        if self._workers_are_behind:
+            self.crew.together("catch_up", [(self.rounds,)] * self.crew.size)
+            self._workers_are_behind = False
         reports: list[RoundReport] = self.crew.together("round", [(len(self.rounds),)] * self.crew.size)
         self.spread.cluster.reports.append(reports)
         if not reports[0].grew:
             return False
         assert reports[0].stage is not None
         self.rounds.append(reports[0].stage)
+        if self.column_gains is not None and reports[0].column_gains is not None:
+            self.column_gains += reports[0].column_gains
         if self.judge is not None:
-            scores = np.concatenate([report.judged for report in reports if report.judged is not None])
-            self.losses.append(self._held.judged(scores, np.arange(self.judge.size)))
-            if self.losses[-1] < self.losses[self._least]:
-                self._least = len(self.losses) - 1
+            self.scores = np.concatenate([report.judged for report in reports if report.judged is not None])
+            self._follow(self.judge)
         self._checkpoint.keep(self.rounds, self.losses)
         return True
 
@@ -228,10 +275,7 @@ class ClusterRounds(GradientRounds):
         self._cut(n_estimators, n_iter_no_change)
         while not self._is_done(n_estimators, n_iter_no_change, time_is_up) and self.round():
             pass
-        self._checkpoint.end()
-        slow = slow_worker(self.spread.cluster.reports)
-        if slow is not None:
-            warn_caller(slow)
+        self._checkpoint.keep(self.rounds, self.losses, now=True)
 
     def _is_done(self, n_estimators: int, n_iter_no_change: int | None, time_is_up: Any) -> bool:
         n_rounds = len(self.rounds)
@@ -243,24 +287,15 @@ class ClusterRounds(GradientRounds):
         return self.cut_short
 
     def _cut(self, n_estimators: int, n_iter_no_change: int | None) -> None:
-        """Drop rounds of a checkpoint that this fit would not have done; no worker does a round after them."""
+        """Drop rounds of a checkpoint that this fit would not have done."""
         rounds, losses = self.rounds, self.losses
-        self._least, n_kept = 0, min(len(rounds), n_estimators)
+        self.losses, self._least, n_kept = losses[:1], 0, min(len(rounds), n_estimators)
         for number in range(1, n_kept + 1 if losses else 1):
-            if losses[number] < losses[self._least]:
-                self._least = number
+            self._note(losses[number])
             if n_iter_no_change is not None and number - self._least >= n_iter_no_change:
                 n_kept = number
                 break
-        self.rounds, self.losses = rounds[:n_kept], losses[: n_kept + 1]
-
-    def _go_on(self) -> None:
-        """Take over the rounds of a checkpoint of the same fit."""
-        kept = self._checkpoint.read()
-        if kept is None:
-            return
-        self.rounds, self.losses = kept
-        self.crew.together("catch_up", [(self.rounds,)] * self.crew.size)
+        self.rounds = rounds[:n_kept]
 
 
 def slow_worker(reports: Sequence[Sequence[RoundReport]]) -> str | None:
@@ -279,13 +314,11 @@ def slow_worker(reports: Sequence[Sequence[RoundReport]]) -> str | None:
     )
 
 
-def _part_of(objective: MeanLoss, rows: slice | NDArray[np.intp], ours: bool) -> MeanLoss:
+def _part_of(objective: MeanLoss, rows: slice | NDArray[np.intp]) -> MeanLoss:
     """The objective of some rows, whose weights stay what they are among all."""
     given = objective.given_weight
     part = copy.copy(objective)
     part.__dict__.pop("units", None)
     part.y, part.weight = objective.y[rows], objective.weight[rows]
     part.__dict__["given_weight"] = None if given is None else given[rows]
-    if ours:
-        part.loss = None  # type: ignore[assignment]  # found by its name where it is needed
     return part

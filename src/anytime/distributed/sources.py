@@ -6,7 +6,10 @@ drawn at random is drawn by number, so that it does not depend on who has which.
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -58,7 +61,9 @@ class ArrayStretch(Stretch):
 
         X = ray.get(self.reference)
         for first in range(0, len(X), _ROWS_AT_A_TIME):
-            yield X[first : first + _ROWS_AT_A_TIME]
+            chunk = X[first : first + _ROWS_AT_A_TIME]
+            yield chunk
+            _let_go(chunk)
 
 
 @dataclass(frozen=True)
@@ -139,6 +144,28 @@ class Table:
                 chosen.append((piece, begin, end))
             start += piece.n_rows
         return TableStretch(last - first, tuple(chosen), self.names, first)
+
+
+def _let_go(rows: Array) -> None:
+    """Rows in the object store stay there, but no longer count as memory of this process, which maps them anew if it must."""
+    if not _is_shared(rows.ctypes.data):  # small objects are not in the store
+        return
+    begin = -(-rows.ctypes.data // mmap.PAGESIZE) * mmap.PAGESIZE
+    end = (rows.ctypes.data + rows.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    if begin < end:
+        address, size = ctypes.c_void_p(begin), ctypes.c_size_t(end - begin)
+        ctypes.CDLL(None).madvise(address, size, mmap.MADV_DONTNEED)
+
+
+def _is_shared(address: int) -> bool:
+    """Whether memory is a mapping shared with other processes, whose contents stay where they are when pages are let go."""
+    with suppress(OSError), open("/proc/self/maps") as maps:
+        for line in maps:
+            ends, flags = line.split(maxsplit=2)[:2]
+            first, _, last = ends.partition("-")
+            if int(first, 16) <= address < int(last, 16):
+                return flags.endswith("s")
+    return False
 
 
 def read_table(data: Any) -> Table | None:

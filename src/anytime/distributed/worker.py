@@ -20,12 +20,10 @@ from numpy.typing import NDArray
 from anytime import _native
 from anytime.boosting.objective import MeanLoss
 from anytime.boosting.rounds import GradientRounds
-from anytime.costs import BoundCosts
 from anytime.distributed.peers import Peers, listening
 from anytime.distributed.sources import Stretch
 from anytime.engine import Run
 from anytime.linear.moments import Moments
-from anytime.losses import training_loss
 from anytime.plan import Array, Plan
 from anytime.trees.arrays import LEAF, TreeArrays
 from anytime.trees.binning import BinnedData
@@ -43,15 +41,12 @@ _COLUMNS_AT_A_TIME = 4  # whose sampled values of all workers are in memory
 class BoostingPart:
     """What a worker needs to boost on its rows."""
 
-    objective: MeanLoss  # of its rows; its weights are shares of the weight of all rows
-    loss_name: str | None  # of a loss of this library, which is not sent
     grower: TreeGrower
     start: Array  # (K,) or (m, K)
-    learning_rate: float
     rows: NDArray[np.intp] | None  # of its rows, those to learn from
-    judge: NDArray[np.intp] | None  # those whose scores are reported
-    costs: BoundCosts | None
-    bought: NDArray[np.bool_] | None
+    place: tuple[int, int]  # of the first of them among those of all workers, and how many these are
+    judge: NDArray[np.intp] | None  # of its rows, those whose scores are reported
+    options: dict[str, Any]  # of `GradientRounds`
 
 
 @dataclass(frozen=True)
@@ -61,6 +56,7 @@ class RoundReport:
     stage: Stage | None  # the trees, from the first worker only; None where nothing was found to split
     grew: bool
     judged: Array | None  # (h, K): scores of rows that are judged on
+    column_gains: Array | None  # (d,) of the trees of this round, where they are asked for
     processor_seconds: float
     busy_seconds: float  # on the clock, waiting for others not counted
     waiting_seconds: float
@@ -134,11 +130,7 @@ class Worker:
     ) -> list[tuple[bool, int, float, NDArray[Any]]]:
         """The cuts of its share of the columns, found from the sampled rows of all workers; ``sample``: those among its own."""
         assert self._peers is not None
-        mine, first = np.empty((sample.size, categorical.size)), 0
-        for chunk in self._part.chunks():
-            begin, end = np.searchsorted(sample, [first, first + len(chunk)])
-            mine[begin:end] = chunk[sample[begin:end] - first]
-            first += len(chunk)
+        mine = self.some(sample, categorical.size)
         shares = np.array_split(np.arange(categorical.size), self._peers.size)
         found = []
         for start in range(0, len(shares[0]), _COLUMNS_AT_A_TIME):  # no share is larger than the first
@@ -169,24 +161,39 @@ class Worker:
             found.append(np.array(run.scores()))
         return np.concatenate(found)
 
+    def outputs(self, trees: TreeArrays) -> Array:
+        """(m, K) outputs of trees that are one stage."""
+        block = TreeBlock(trees)
+        found = [block.outputs(0, np.ascontiguousarray(chunk)) for chunk in self._part.chunks()]
+        return np.concatenate([np.empty((0, trees.n_outputs)), *found])
+
+    def some(self, rows: NDArray[np.intp], n_columns: int) -> Array:
+        """Some of its rows, which rise, by their numbers among its own."""
+        found, first = np.empty((rows.size, n_columns)), 0
+        for chunk in self._part.chunks():
+            begin, end = np.searchsorted(rows, [first, first + len(chunk)])
+            found[begin:end] = chunk[rows[begin:end] - first]
+            first += len(chunk)
+        return found
+
     # ------------------------------------------------------------------ boosting
+
+    def aim(self, objective: MeanLoss) -> None:
+        """What boosting lowers on its rows; weights are shares of that of all rows."""
+        self._objective = objective
 
     def start(self, part: BoostingPart) -> None:
         """Get ready for the first round."""
         assert self._data is not None
-        objective = part.objective
-        if part.loss_name is not None:
-            objective.loss = training_loss(part.loss_name)
         self._judge = part.judge
         self._boosting = GradientRounds(
             self._data,
-            objective,
+            self._objective,
             replace(part.grower, n_threads=self.threads),
             part.start,
-            learning_rate=part.learning_rate,
             rows=part.rows,
-            costs=part.costs,
-            bought=part.bought,
+            place=part.place,
+            **part.options,
         )
         self._before, self.n_rounds = self._boosting, 0
 
@@ -202,6 +209,7 @@ class Worker:
                 _add_outputs(boosting.scores[first : first + len(chunk)], stages, np.ascontiguousarray(chunk))
                 first += len(chunk)
         for stage in stages:
+            boosting.draws()
             for tree in stage:
                 columns = np.unique(tree.feature[tree.feature != LEAF])
                 if boosting.costs is not None and boosting.bought is not None and columns.size:
@@ -218,15 +226,13 @@ class Worker:
             boosting = self._boosting = self._before
             self.n_rounds = number
         assert self.n_rounds == number, "rounds come one after the other"
-        self._before = copy.copy(boosting)
-        self._before.scores = boosting.scores.copy()
-        if boosting.bought is not None:
-            self._before.bought = boosting.bought.copy()
-        self._before.rounds = []
+        self._before = boosting.snapshot()
         began, clock = time.perf_counter(), time.process_time()
         waited, sent = peers.seconds_waiting, peers.bytes_sent
         boosting.grower = replace(boosting.grower, peers=peers)
-        boosting.rounds = []  # the driver keeps them
+        boosting.rounds = []  # the driver keeps them, and what their splits have gained
+        if boosting.column_gains is not None:
+            boosting.column_gains[:] = 0.0
         try:
             grew = boosting.round()
         except BaseException:  # some trees of the round may have bought groups already
@@ -238,6 +244,7 @@ class Worker:
             stage=boosting.rounds[-1] if grew and self.rank == 0 else None,
             grew=grew,
             judged=None if self._judge is None else boosting.scores[self._judge],
+            column_gains=boosting.column_gains if self.rank == 0 else None,
             processor_seconds=time.process_time() - clock,
             busy_seconds=time.perf_counter() - began - waited,
             waiting_seconds=waited,

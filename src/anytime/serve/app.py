@@ -11,6 +11,7 @@ import gc
 import hmac
 import itertools
 import os
+import secrets
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
@@ -72,9 +73,7 @@ class Server:
     def take(self, worker: int) -> None:
         """Be the worker of this number, and count in its slot of the board."""
         self.worker, self.slot = worker, self.board.slot(worker)
-        prefix = (
-            f"{time.time_ns() // 1_000_000 & 0xFFFFFFFF:08x}{worker:02x}"  # no other worker, no earlier one
-        )
+        prefix = secrets.token_hex(5)  # no other worker's, on whichever machine, and no earlier one's
         self._ids = map((prefix + "-{:x}").format, itertools.count(1))
         for name in self.registry.names:
             self._adopt(self.registry.get(name))
@@ -97,7 +96,7 @@ class Server:
         for path in ("/openapi.json", "/stats", "/metrics", "/v2"):
             await self._warm(path)
         beside = [self._keep_time()]
-        if self.settings.workers > 1:
+        if self.board.is_shared:
             beside.append(self.reloads.follow())
         if self.settings.watch is not None:
             beside.append(self.reloads.watch(self.settings.watch))

@@ -43,8 +43,10 @@ _MODEL_METRICS = {
     "answers": "Answers of a model.",
     "rows": "Rows that a model answered for.",
     "stages": "Stages that these rows went through.",
+    "given_up": "Stages that time left no room for.",
 }
-_COUNTS = (*_METRICS, "answers", "open", "pid", "caution")
+_GAUGES = ("open", "pid", "caution")
+_COUNTS = (*_METRICS, "answers", *_GAUGES)
 _SUMS = ("seconds", "started")
 _MODEL_COUNTS = (*_MODEL_METRICS, "asked", "loaded", "queue")
 
@@ -84,6 +86,12 @@ class Totals:
     def model(self, number: int, field: str) -> int:
         """A counter of one model."""
         return int(self.models[number, _MODEL_COUNTS.index(field)])
+
+    @property
+    def given_up(self) -> float:
+        """The share of stages that time left no room for, of those that were wanted."""
+        done, lost = (int(self.models[:, _MODEL_COUNTS.index(name)].sum()) for name in ("stages", "given_up"))
+        return lost / max(done + lost, 1)
 
     def quantile(self, share: float) -> float | None:
         """Seconds within which ``share`` of the requests were answered, to 5 %; None without requests."""
@@ -166,6 +174,7 @@ class ModelBoard:
         self._at = _model_at(number)
         self._cost, self._seconds = len(_SUMS) + number, len(_SUMS) + slot.n_models + number
         self.checkpoints = [int(stage) for stage in checkpoints][:BINS]
+        self._n_stages = int(checkpoints[-1])
 
     def evaluated(self, rows: int) -> None:
         """Count rows that begin their stages together."""
@@ -179,10 +188,13 @@ class ModelBoard:
         ints[at + _MODEL_QUEUE] = queue_length
         ints[_ANSWERS] += 1
         ints[_ROWS] += len(stages)
-        ints[_PARTIAL] += bool(np.count_nonzero(answer.partial))
+        n_cut = int(np.count_nonzero(answer.partial))
         ints[at] += 1
         ints[at + 1] += len(stages)
         ints[at + 2] += sum(stages)
+        if n_cut:
+            ints[_PARTIAL] += 1
+            ints[at + 3] += n_cut * self._n_stages - int(answer.stage[answer.partial].sum())
         self._floats[self._seconds] += answer.elapsed
         first = at + len(_MODEL_COUNTS)
         if len(stages) < 16:
@@ -207,19 +219,44 @@ class Board:
         self.began = time.time()
         self._past: deque[Totals] = deque([self.totals()], maxlen=240)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether there are others who may ask for a model to be loaded again."""
+        return self.workers > 1
+
     def slot(self, worker: int) -> Slot:
         """The slot of one worker."""
         size = 8 * self._stride
         return Slot(memoryview(self._memory)[worker * size : (worker + 1) * size], len(self.models))
 
+    def rows(self) -> NDArray[np.int64]:
+        """(workers, cells) what each worker has written; the last cells of a row are floats."""
+        return np.frombuffer(self._memory, dtype=np.int64).reshape(-1, self._stride).copy()
+
     def _cells(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        raw = np.frombuffer(self._memory, dtype=np.int64).reshape(self.workers, self._stride).copy()
-        return raw[:, : self._n_ints], raw[:, self._n_ints :].view(np.float64)
+        rows = self.rows()
+        return rows[:, : self._n_ints], rows[:, self._n_ints :].view(np.float64)
 
     def totals(self) -> Totals:
         """The sum of all slots."""
-        ints, floats = self._cells()
+        return self.sum_of(self.rows())
+
+    def sum_of(self, rows: NDArray[np.int64]) -> Totals:
+        """The sum of some rows, as they are at this moment."""
+        ints, floats = rows[:, : self._n_ints], rows[:, self._n_ints :].view(np.float64)
         return Totals(time.monotonic(), ints.sum(axis=0), floats.sum(axis=0), len(self.models))
+
+    def ended(self, rows: NDArray[np.int64], deaths: int) -> NDArray[np.int64]:
+        """(1, cells) one row for workers that have ended: what they have counted, together."""
+        total = self.sum_of(rows)
+        total.ints[[_AT[name] for name in _GAUGES]] = 0
+        total.ints[[_model_at(number) + _MODEL_QUEUE for number in range(len(self.models))]] = 0
+        total.ints[_AT["deaths"]] += deaths
+        return np.concatenate([total.ints, total.floats.view(np.int64)])[None]
+
+    def forget(self) -> None:
+        """Begin the window anew."""
+        self._past = deque([self.totals()], maxlen=self._past.maxlen)
 
     def remember(self) -> None:
         """Keep the totals of this moment, for windows that begin here."""
@@ -290,6 +327,7 @@ class Board:
             "p999_ms": milliseconds(0.999),
             "late_share": mean(counts["late"], counts["requests"]),
             "partial_share": mean(counts["partial"], counts["answers"]),
+            "given_up_share": recent.given_up,
             "mean_stage": mean(int(recent.models[:, _MODEL_COUNTS.index("stages")].sum()), counts["rows"]),
             "mean_cost": mean(float(recent.costs.sum()), counts["rows"]),
             "mean_batch": mean(counts["batch_rows"], counts["batches"]),

@@ -49,9 +49,8 @@ class Call:
     ) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        self.headers: dict[bytes, bytes] = dict(
-            scope["headers"]
-        )  # names in lower case; the last of equal ones
+        # names in lower case; the last of equal ones
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.scope, self.receive, self.began, self.due = scope, receive, began, due
         self.id = _usable_id(self.headers.get(b"x-request-id")) or id  # for logs, traces and the reply
         self.status = 0  # of the reply; 0 before that

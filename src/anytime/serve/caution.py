@@ -3,8 +3,6 @@
 A machine that others use too takes the processor away for some milliseconds now and then, which no measured pace tells.
 """
 
-from __future__ import annotations
-
 _TOLERATED = 6e-3  # of the answers of a window may be late, and one whatever they are
 _SHORTEST, _LONGEST = 0.1, 2.0  # seconds of a window
 _ENOUGH = 200  # answers that end a window before it is so long

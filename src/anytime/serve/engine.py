@@ -238,7 +238,7 @@ class Engine:
         ticket.account = account
         if question.held is not None and not question.held.all():
             ticket.queue, ticket.held = self._lacking, question.held
-        if (way := self._way(question)) is not None:
+        if (way := self._way(question, mean)) is not None:
             ticket.way, ticket.queue, ticket.until = way, way.queue, way.model.plan_.n_stages
             best = self.model.plan_.choice(UNLIMITED).branch
             ticket.reason = "complete" if way.branch == best else "budget"
@@ -252,22 +252,13 @@ class Engine:
         if mean not in self._accounts and len(self._accounts) >= _MOST_ACCOUNTS:
             self._accounts.pop(next(iter(self._accounts)))
         account = self._accounts.setdefault(mean, Account(mean))
-        return account, account.allowance(self._first_cost)
+        return account, account.allowance(self.model.plan_.least_mean_cost)
 
-    @cached_property
-    def _first_cost(self) -> float:
-        """The least mean budget that buys anything."""
-        return self.model.plan_.least_mean_cost
-
-    def _way(self, question: Question) -> Way | None:
-        """The way to the branch that answers a budget, where the question names nothing else; None: along the chain."""
-        if (
-            question.deadline is not None
-            or question.mean_budget is not None
-            or question.confidence is not None
-        ):
+    def _way(self, question: Question, mean: float | None) -> Way | None:
+        """The way to the branch that answers a budget or a ``mean`` one, where nothing else is asked; None: along the chain."""
+        if question.deadline is not None or question.confidence is not None:
             return None
-        choice = self.model._known_choice(question.held, question.budget, None, np.inf, None)
+        choice = self.model._known_choice(question.held, question.budget, mean, np.inf, None)
         if choice is None or choice.branch < 0:
             return None
         plan, branch = self.model.plan_, int(choice.branch)

@@ -1,7 +1,5 @@
 """What a server says no with: a status and one sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NoReturn
 

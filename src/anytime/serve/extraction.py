@@ -64,7 +64,7 @@ class Extractors:
         """Run a Python file that sets ``features``, and may set ``limits`` and ``timeouts``."""
         spec = importlib.util.spec_from_file_location("anytime_extractors", path)
         if spec is None or spec.loader is None:
-            raise ValueError(f"{path} is no Python file: its name has to end in .py")
+            raise ValueError(f"{path} is not a Python file: its name must end in .py")
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module  # where dataclasses, pickle and others look for it
         spec.loader.exec_module(module)

@@ -112,8 +112,8 @@ class Handlers:
         document = await beside(body, object_of, body)
         entry = self.server.entry(*model_of(document, "NextRequest"))
         call.model, call.version = entry.name, entry.version
-        asked = await beside(body, read_next, document, entry.tensors.reader)
-        advice = await asyncio.to_thread(asked.answered_by, entry.model)  # others are answered meanwhile
+        question = await beside(body, read_next, document, entry.tensors.reader)
+        advice = await asyncio.to_thread(question.answered_by, entry.model)  # others are answered meanwhile
         return json_reply({"model": entry.name, "version": entry.version, **advice.to_dict()})
 
     async def stream(self, call: Call) -> Events:

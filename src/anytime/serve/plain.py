@@ -1,7 +1,5 @@
 """The plain JSON of ``/predict``, ``/stream`` and ``/next``: rows in, answers out, for a person with curl."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,8 +51,8 @@ def _read_examples(document: dict[str, Any], reader: ExampleReader, wanted: bool
         refuse(
             "probabilities of all pixels are too many for JSON: the tensor 'probabilities' of infer has them"
         )
-    if given := [field for field in ("rows", "row", "groups") if field in document]:
-        refuse(f"this model labels {kind}s: give raw, one {kind}, or raws, a list of them, not {given[0]}")
+    if present := [field for field in ("rows", "row", "groups") if field in document]:
+        refuse(f"this model labels {kind}s: give raw, one {kind}, or raws, a list of them, not {present[0]}")
     raws = _raws(document)
     if raws is None:
         refuse(f"a request needs raw, one {kind}, or raws, a list of them")

@@ -1,7 +1,5 @@
 """What the server asks an engine: questions with their limits."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field

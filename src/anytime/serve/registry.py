@@ -3,8 +3,6 @@
 A version is the beginning of its file's checksum, so that worker processes which load the same file agree on its name.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import logging

@@ -74,11 +74,11 @@ class Reloads:
         except Exception as error:
             raise Refusal(400, f"{name} stays as it was: {error}") from error
         self.slot.ask_reload(number)
-        asked = self.board.reloads_asked(number)
-        if asked == self._seen[number] + 1:  # nobody else asked meanwhile: this worker has it already
-            self._saw(number, asked)
+        requests = self.board.reloads_asked(number)
+        if requests == self._seen[number] + 1:  # nobody else asked meanwhile: this worker has it already
+            self._saw(number, requests)
         ends = time.monotonic() + _PATIENCE
-        while min(self.board.reloads_seen(number)) < asked:
+        while min(self.board.reloads_seen(number)) < requests:
             if time.monotonic() >= ends:
                 sentence = f"{name} is loaded here, but not yet in all workers; ask again to wait for them"
                 raise Refusal(503, sentence, {"retry-after": "1"})
@@ -89,11 +89,11 @@ class Reloads:
         while True:
             await asyncio.sleep(_LOOK)
             for number, name in enumerate(self.board.models):
-                asked = self.board.reloads_asked(number)
-                if asked <= self._seen[number]:
+                requests = self.board.reloads_asked(number)
+                if requests <= self._seen[number]:
                     continue
                 await self._try(name, unchanged=False)
-                self._saw(number, asked)
+                self._saw(number, requests)
 
     async def watch(self, seconds: float) -> None:
         """Look at the files for ever, every ``seconds``; load those that were replaced. What cannot be loaded is tried once."""

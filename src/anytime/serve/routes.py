@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[..., Awaitable[Reply | Events]]
 
-_SAID = {404: "there is nothing at this address", 405: "this address does not take that method"}
+_SAID = {404: "no such endpoint", 405: "this endpoint does not accept that method"}
 
 
 def routes(server: Server) -> FastAPI:
@@ -59,7 +59,7 @@ def _table(server: Server, handlers: Handlers) -> list[tuple[Any, ...]]:
     """Method, path, handler, what it answers, and the body it takes."""
     refusals = (400, 404, 408, 413, 415)
     infer = answers("InferResponse", *refusals), body("InferRequest", INFER, binary=True)
-    asked = body("PredictRequest", PREDICT)
+    body_of_predict = body("PredictRequest", PREDICT)
     events = "text/event-stream"
     versions = [
         row
@@ -88,7 +88,7 @@ def _table(server: Server, handlers: Handlers) -> list[tuple[Any, ...]]:
         ),
         ("POST", f"{control}/load", handlers.load, answers("Nothing", *refusals), ANYTHING),
         ("POST", f"{control}/unload", handlers.unload, answers("Nothing", 400, 404)),
-        ("POST", "/predict", server.predict, answers("PredictResponse", *refusals), asked),
+        ("POST", "/predict", server.predict, answers("PredictResponse", *refusals), body_of_predict),
         (
             "POST",
             "/next",
@@ -96,7 +96,7 @@ def _table(server: Server, handlers: Handlers) -> list[tuple[Any, ...]]:
             answers("NextResponse", *refusals),
             body("NextRequest", NEXT),
         ),
-        ("POST", "/stream", handlers.stream, answers(None, *refusals, media=events), asked),
+        ("POST", "/stream", handlers.stream, answers(None, *refusals, media=events), body_of_predict),
         ("GET", "/stats", handlers.stats, answers("Stats")),
         ("GET", "/stats/stream", handlers.stats_stream, answers(None, media=events)),
         ("GET", "/metrics", handlers.metrics, answers(None, media="text/plain")),
@@ -183,9 +183,6 @@ async def _end_of(receive: Receive) -> None:
     """Wait until a client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-# ---------------------------------------------------------------------- refusals
 
 
 async def _refuse(_: Request, error: Exception) -> Response:

@@ -1,7 +1,5 @@
 """Rows of a request: what ``anytime.rows`` reads, within a server's limits, and refused with a status and a sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any

@@ -1,7 +1,5 @@
 """What bodies look like, for ``/openapi.json``: the busy routes read them without a framework, so they are described by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

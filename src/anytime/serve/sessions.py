@@ -1,7 +1,5 @@
 """Sessions in threads beside the event loop: when the answer is due, what they have by then is the answer."""
 
-from __future__ import annotations
-
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """What a server is told when it starts. Everything else it measures."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ What a process has when it forks is shared by itself. What workers load later ea
 that loads a version writes its forests into a file as they lie in memory, and all map that file, read-only.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

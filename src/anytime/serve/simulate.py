@@ -6,8 +6,6 @@ the very code, run here. What a stage takes is the measured pace of the model, w
 Nothing holds this server up, so that it never keeps more than its usual reserve.
 """
 
-from __future__ import annotations
-
 import copy
 from bisect import bisect_right
 from collections.abc import Callable

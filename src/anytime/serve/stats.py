@@ -77,11 +77,11 @@ def _describe(entry: ServedModel) -> dict[str, Any]:
     costs = np.concatenate([[0.0], plan.stage_costs])
     reader, slo = entry.tensors.reader, entry.engine.slo
     if isinstance(reader, ExampleReader):
-        asked: dict[str, Any] = {"columns": [], "example": None if reader.is_picture else made_up(model)}
-        asked |= {"labels": reader.kind, "colours": reader.colours}
+        inputs: dict[str, Any] = {"columns": [], "example": None if reader.is_picture else made_up(model)}
+        inputs |= {"labels": reader.kind, "colours": reader.colours}
     else:
         wide = plan.n_features > _MOST_COLUMNS
-        asked = {
+        inputs = {
             "columns": [] if wide else _columns(model, reader.names),
             "example": [] if wide else _example(plan, reader.words),
         }
@@ -96,7 +96,7 @@ def _describe(entry: ServedModel) -> dict[str, Any]:
         "unit": plan.costs.costs.unit,
         "classes": entry.tensors.classes,
         "slo_ms": None if slo is None else slo * 1e3,
-        **asked,
+        **inputs,
     }
 
 

@@ -3,8 +3,6 @@
 Uvicorn writes the head and the body of an answer separately: a second system call, a second packet, a client woken twice.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any

@@ -5,8 +5,6 @@ back within milliseconds. It then only watches: a worker that ends is replaced, 
 which stop listening, answer what they hold, and end.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os
@@ -153,8 +151,7 @@ def _answer(server: Server, listener: socket.socket, worker: int, lifeline: int 
         timeout_graceful_shutdown=max(1, round(settings.drain)),
         backlog=_BACKLOG,
     )
-    sys.setswitchinterval(_TURN)
-    gc.set_threshold(*_GARBAGE)
+    prefer_answers()
     loop = _Uvicorn(config, server, lifeline, early)
 
     def stop(*_: Any) -> None:
@@ -165,6 +162,12 @@ def _answer(server: Server, listener: socket.socket, worker: int, lifeline: int 
         signal.signal(number, stop)
     loop.run(sockets=[listener])
     return 0 if loop.started else 3
+
+
+def prefer_answers() -> None:
+    """Have threads of this process give way to answers, and garbage looked for when there is time."""
+    sys.setswitchinterval(_TURN)
+    gc.set_threshold(*_GARBAGE)
 
 
 def _ignore(*_: Any) -> None:
@@ -208,10 +211,10 @@ class _Supervisor:
 
     def _hear(self) -> None:
         """Pass on what this process has been told by signals."""
-        told = _drained(self.wake)
-        if signal.SIGHUP in told:
+        signals = _drained(self.wake)
+        if signal.SIGHUP in signals:
             self._tell(signal.SIGHUP)
-        if told & {signal.SIGTERM, signal.SIGINT} and self.ends is None:
+        if signals & {signal.SIGTERM, signal.SIGINT} and self.ends is None:
             self.ends = time.monotonic() + self.server.settings.drain + _GRACE
             self.due.clear()
             self._tell(signal.SIGTERM)

@@ -47,14 +47,14 @@ def assets() -> dict[str, Asset]:
     >>> sorted(path for path in assets() if path.endswith(".css"))
     ['page.css']
     """
-    found = {}
+    files = {}
     for file in resources.files("anytime.serve.page").iterdir():
         kind = _TYPES.get(file.name.rpartition(".")[2])
         if kind is not None:
             body = file.read_bytes()
             path = "" if file.name == "index.html" else file.name
-            found[path] = Asset(body, kind, f'"{hashlib.sha256(body).hexdigest()[:16]}"')
-    return found
+            files[path] = Asset(body, kind, f'"{hashlib.sha256(body).hexdigest()[:16]}"')
+    return files
 
 
 def routes() -> list[Route]:
