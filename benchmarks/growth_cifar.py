@@ -3,6 +3,7 @@
     python benchmarks/growth_cifar.py search --data DIR --out DIR --name weight-0 --minutes 9 [--preset short --random-state 0]
     python benchmarks/growth_cifar.py search --data DIR --out DIR --name random-0 --minutes 9 --criterion random
     python benchmarks/growth_cifar.py seed   --data DIR --out DIR --name weight-0 --minutes 9
+    python benchmarks/growth_cifar.py best   --data DIR --out DIR --name weight-0
     python benchmarks/growth_cifar.py final  --data DIR --out DIR --name weight-0 --minutes 9 --epochs 60
     python benchmarks/growth_cifar.py report --out DIR
 
@@ -31,6 +32,8 @@ from growth_steps import without_compiled_parts
 from network_training import cifar10
 
 HELD_OUT = 5000
+_TO_JUDGE = 5.0  # seconds that a run keeps for judging the network of its last job
+_WORTHWHILE = 25.0  # seconds in which a job can be brought to an end
 
 
 def images(given: argparse.Namespace, part: str) -> tuple[Any, Any]:
@@ -58,22 +61,29 @@ def phases(given: argparse.Namespace) -> Any:
     recipes = [replace(r, **own) for r in (preset.seed, preset.candidates, preset.child)]
     if given.batch is not None:
         recipes = [replace(r, batch_size=given.batch) for r in recipes]
-    if given.rate is not None:
-        recipes = [replace(r, learning_rate=given.rate) for r in recipes]
-    if given.epochs is not None:
-        asked = given.epochs * 3 if len(given.epochs) == 1 else given.epochs
-        recipes = [replace(r, epochs=n) for r, n in zip(recipes, asked, strict=True)]
+    for name, asked in (("learning_rate", given.rate), ("epochs", given.epochs)):
+        if asked is not None:
+            each = asked * 3 if len(asked) == 1 else asked
+            recipes = [replace(r, **{name: value}) for r, value in zip(recipes, each, strict=True)]
     return Phases(*recipes, drop_path=preset.drop_path)
 
 
-def problem(given: argparse.Namespace) -> Any:
+def problem(given: argparse.Namespace, due: float) -> Any:
     """What the search grows."""
     from anytime.growth.network_growth import NetworkGrowth
     from anytime.growth.phases import GrowthSettings
     from anytime.growth.skeletons import image_seed
 
+    class Hurried(NetworkGrowth):
+        """The job under way when the time is nearly over ends with it: its schedule is hurried."""
+
+        def _fit(self, trainer: Any) -> None:
+            left = due - _TO_JUDGE - time.monotonic()
+            self.job_seconds = left if left > _WORTHWHILE else None
+            super()._fit(trainer)
+
     X, y = images(given, "train")
-    return NetworkGrowth(
+    return (Hurried if given.hurry else NetworkGrowth)(
         image_seed(n=given.n, width=given.width, tying=given.tying),
         *(X, y, *images(given, "held")),
         phases=phases(given),
@@ -95,7 +105,12 @@ def search(given: argparse.Namespace) -> None:
     from anytime.growth.search import GrowthSearch
 
     began, folder = time.monotonic(), given.out / given.name
-    ours = GrowthSearch(problem(given), folder, cost_limit=given.cost_limit, random_state=given.random_state)
+    ours = GrowthSearch(
+        problem(given, began + 60 * given.minutes),
+        folder,
+        cost_limit=given.cost_limit,
+        random_state=given.random_state,
+    )
     known = {model.number for model in ours.models}
     left = 60 * given.minutes - (time.monotonic() - began)
     ours.run(left, None if given.models is None else given.models, report=lambda s: tell(s, known))
@@ -181,6 +196,26 @@ def trained(
     return result
 
 
+def best_of_all(given: argparse.Namespace) -> None:
+    """The most accurate network of the search on the test images, as it stands."""
+    from anytime.growth.network_growth import Scaling
+    from anytime.networks.training import NetworkTrainer
+
+    folder = given.out / given.name
+    best = min(read(folder)["models"], key=lambda model: (model["error"], model["cost"]))
+    ours = problem(given, 0.0)
+    network = ours.load(best["architecture"], folder / best["checkpoint"])
+    prepare: Scaling = ours.scaling
+    trainer = NetworkTrainer(network, phases(given).child, prepare=prepare)
+    result = {
+        "number": best["number"],
+        "held_out_error": float(trainer.errors(*images(given, "held"))[-1]),
+        "test_error": float(trainer.errors(*images(given, "test"))[-1]),
+    }
+    (folder / "best.json").write_text(json.dumps(result), encoding="utf-8")
+    print(result, flush=True)
+
+
 def seed_alone(given: argparse.Namespace) -> None:
     """The seed, trained on the search's images for the time of a search, judged as its networks were."""
     from anytime.growth.skeletons import image_seed
@@ -215,7 +250,7 @@ def final(given: argparse.Namespace) -> None:
         FINAL_RECIPE,
         epochs=given.epochs[0] if given.epochs else 60,
         batch_size=given.batch or 128,
-        learning_rate=given.rate or 0.1,
+        learning_rate=given.rate[0] if given.rate else 0.1,
         weight_decay=5e-4,
         label_smoothing=0.1,
         compile=given.compile,
@@ -261,13 +296,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("do", choices=["search", "seed", "final", "report"])
+    parser.add_argument("do", choices=["search", "seed", "best", "final", "report"])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--name", default="search")
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--preset", choices=["smoke", "short", "paper"], default="short")
     parser.add_argument("--criterion", default="weight")
+    parser.add_argument("--hurry", action="store_true", help="end the last job of the run with the run")
     parser.add_argument("--mode", default="isolated")
     parser.add_argument("--merge", default="cat_proj")
     parser.add_argument("--tying", default="cell")
@@ -284,7 +320,7 @@ def main() -> None:
     parser.add_argument(
         "--epochs", type=int, nargs="+", help="of all trainings, or of seed, candidates and child"
     )
-    parser.add_argument("--rate", type=float, help="learning rate")
+    parser.add_argument("--rate", type=float, nargs="+", help="learning rates, as epochs")
     parser.add_argument("--batch", type=int)
     parser.add_argument("--rows", type=int, help="only so many images, for a rehearsal")
     parser.add_argument("--compile", action="store_true")
@@ -296,7 +332,9 @@ def main() -> None:
 
         torch.set_float32_matmul_precision("high")
     given.out.mkdir(parents=True, exist_ok=True)
-    {"search": search, "seed": seed_alone, "final": final, "report": report}[given.do](given)
+    {"search": search, "seed": seed_alone, "best": best_of_all, "final": final, "report": report}[given.do](
+        given
+    )
 
 
 if __name__ == "__main__":

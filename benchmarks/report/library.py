@@ -132,6 +132,7 @@ def learners() -> list[Claim]:
         for rule in ("hull, band 2.5 %", "evolution, error")
     }
     streams = measured("progressive_validation")["verdict"]["StreamingBoost"]
+    kills = measured("growth_kills")
     return [
         Claim(
             "networks",
@@ -148,6 +149,15 @@ def learners() -> list[Claim]:
             MET,
             f"{share['hull, band 2.5 %']:.1%} of the hull's area after 100 cells, evolution {share['evolution, error']:.1%}",
             share["hull, band 2.5 %"] > share["evolution, error"],
+        ),
+        Claim(
+            "growth",
+            "hu_growth",
+            "A search that is killed at random moments ends with the networks of one that is not",
+            MET,
+            f"{kills['networks']} networks, bit for bit, after {kills['kills']} kills -9",
+            kills["the same networks as undisturbed, bit for bit"]
+            and kills["kills that kept all that was finished"] == kills["kills"] == 20,
         ),
         Claim(
             "streams",

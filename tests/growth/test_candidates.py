@@ -118,6 +118,13 @@ def test_candidates_learn_the_boosting_objective_at_every_site(which):
     for name, gradient in explicit.items():
         assert torch.allclose(learned[name], gradient, rtol=1e-6, atol=1e-7), name
     assert any(gradient.abs().max() > 1e-4 for gradient in learned.values())
+    heard, _ = beside(
+        parent, mode="joint"
+    )  # negative control: the gradients of a network that hears them are others
+    loss_of(heard, x, y).backward()
+    there = {name: p.grad for name, p in heard.named_parameters() if ".union." in name}
+    assert there.keys() == learned.keys()
+    assert not any(torch.allclose(learned[name], gradient, rtol=1e-2) for name, gradient in there.items())
 
 
 def test_the_penalty_moves_the_weights_of_candidates_only():
@@ -130,7 +137,11 @@ def test_the_penalty_moves_the_weights_of_candidates_only():
     for a in candidates.weights.values():
         assert torch.equal(a.grad, 0.01 / a.numel() * a.detach().sign())
     mine = {id(a) for a in candidates.weights.values()}
-    assert all(p.grad is None for p in network.parameters() if id(p) not in mine)
+    others = [p for p in network.parameters() if id(p) not in mine]
+    assert all(p.grad is None for p in others)
+    parent, x, y = parents()[0]
+    loss_of(network, x, y).backward()
+    assert all(p.grad is not None for p in others)  # negative control: the loss does move them
 
 
 def test_statistics_and_random_numbers_of_the_network_are_its_own():
@@ -171,20 +182,29 @@ def test_weights_of_a_linear_model_grow_by_correlations():
     residual = generator.normal(size=200) + X[:, 4] - 0.7 * X[:, 9]
     residual -= residual.mean()
     features, target = torch.tensor(X), torch.tensor(residual)
-    a = torch.zeros(12, dtype=torch.float64, requires_grad=True)
     yhat = torch.zeros(200, dtype=torch.float64, requires_grad=True)
     rate, lam1, steps = 0.05, 0.1, 40
-    for _ in range(steps):
-        said = sf(yhat, sg(features) @ a)
-        (gradient,) = torch.autograd.grad(0.5 * (said - target).square().mean(), a)
-        with torch.no_grad():
-            stepped = a - rate * gradient
-            a.copy_(stepped.sign() * (stepped.abs() - rate * lam1).clamp(min=0))
+
+    def after(add, proximal):
+        a = torch.zeros(12, dtype=torch.float64, requires_grad=True)
+        for _ in range(steps):
+            said = add(yhat, sg(features) @ a)
+            (gradient,) = torch.autograd.grad(0.5 * (said - target).square().mean(), a)
+            with torch.no_grad():
+                stepped = a - rate * (gradient if proximal else gradient + lam1 * a.sign())
+                shrunk = (stepped.abs() - rate * lam1).clamp(min=0) if proximal else stepped.abs()
+                a.copy_(stepped.sign() * shrunk)
+        return a.detach().abs().numpy()
+
+    found = after(sf, proximal=True)
     correlation = np.abs(X.T @ residual / 200)
     expected = rate * steps * np.maximum(correlation - lam1, 0)
-    np.testing.assert_allclose(a.detach().abs().numpy(), expected, atol=1e-6)
-    np.testing.assert_array_equal(np.argsort(-a.detach().abs().numpy())[:3], np.argsort(-correlation)[:3])
-    assert (expected == 0).any()  # exact zeros, which a subgradient never gives
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_array_equal(np.argsort(-found)[:3], np.argsort(-correlation)[:3])
+    assert (expected == 0).any()
+    # negative controls: a subgradient never gives exact zeros, and what is heard no longer grows by a constant correlation
+    assert (after(sf, proximal=False) > 0).all()
+    assert np.abs(after(torch.add, proximal=True) - expected).max() > 0.1
 
 
 def test_shrinking_gives_exact_zeros_and_a_cap_holds():

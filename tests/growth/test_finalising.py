@@ -12,7 +12,7 @@ from torch.nn import functional  # noqa: E402
 from anytime.growth.architecture import STEM, GrownLayer, Shortcut  # noqa: E402
 from anytime.growth.candidates import add_candidates, remove_candidates  # noqa: E402
 from anytime.growth.cells import build  # noqa: E402
-from anytime.growth.finalising import child_state, choose, chosen_growths, strengths  # noqa: E402
+from anytime.growth.finalising import child_state, choose, chosen_growths, correlations, strengths  # noqa: E402
 from anytime.growth.ops import state_of_copy  # noqa: E402
 from anytime.growth.skeletons import image_seed, table_seed  # noqa: E402
 
@@ -66,6 +66,8 @@ def test_each_site_keeps_the_largest_weights(n_shortcuts, kept):
         assert list(choice.candidates) == np.argsort(-np.abs(a), kind="stable")[:kept].tolist()
         assert [s.op for s in child.grown.patterns[name][0].shortcuts] == [s.op for s in choice.shortcuts]
         assert len(child.grown.patterns[name][0].shortcuts) == kept
+        drawn = choose(np.random.default_rng(0).random(a.size), [("a", "sep3")] * a.size, n_shortcuts, a)
+        assert (set(drawn.candidates) == set(choice.candidates)) == (kept == a.size)  # negative control
 
 
 def test_ties_go_to_the_lower_number():
@@ -127,6 +129,10 @@ def test_what_ops_have_learned_is_taken_over(space):
                 assert torch.equal(op.state_dict()[name], value)
                 n_compared += 1
     assert n_compared > 5
+    other = build(child.grown).state_dict()  # negative control: new parameters are others
+    learned = [name for name in other if ".learners.0.ops." in name and name.endswith("weight")]
+    assert learned
+    assert not any(torch.equal(other[name], inherited[name]) for name in learned)
 
 
 def test_a_copy_of_an_op_says_what_it_said_among_its_copies():
@@ -221,6 +227,36 @@ def test_other_criteria_find_what_they_name(criterion):
             assert (strength >= 0).all()
             assert (strength <= 1).all()
             assert np.argmax(strength) in np.argsort(-gradient)[:6]
+
+
+def test_correlations_are_told_and_leave_the_network_alone():
+    """growth_and_streaming C.2: the best cosine of a candidate, and that of a step of the parent, which falls as it learns."""
+    network, candidates, x = parent_with_candidates("table", tying="macro")
+    y = torch.arange(8) % 3
+    begin = candidates.turns(2)[0]
+    begin()
+    state = {name: value.clone() for name, value in network.state_dict().items()}
+    network.train()
+
+    def told():
+        return correlations(network, candidates, lambda net: functional.cross_entropy(net(x)[0], y))
+
+    first = told()
+    assert network.training
+    assert candidates.unions["cell 0"][0].active == slice(0, 4, 2)
+    assert all(torch.equal(value, state[name]) for name, value in network.state_dict().items())
+    assert all(p.grad is None for p in network.parameters())
+    candidates.activate()
+    cosines = strengths(
+        network.eval(), candidates, "cosine", lambda: functional.cross_entropy(network(x)[0], y)
+    )
+    assert first["candidate_correlation"] == pytest.approx(max(found.max() for found in cosines.values()))
+    optimizer = torch.optim.SGD([p for n, p in network.named_parameters() if ".union." not in n], 0.05)
+    for _ in range(200):
+        optimizer.zero_grad()
+        functional.cross_entropy(network(x)[0], y).backward()
+        optimizer.step()
+    assert 0 < told()["parent_correlation"] < first["parent_correlation"] < 1
 
 
 def test_magnitude_and_chance_are_criteria_too():

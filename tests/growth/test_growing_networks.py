@@ -270,7 +270,7 @@ def test_a_network_of_ones_own_is_where_growth_begins(rings):
 
 def test_measured_prices_rise_from_stage_to_stage(grown):
     """Prices in milliseconds, as measured here."""
-    profiled = grown.profile(repeats=2)
+    profiled = grown.profile(n_repeats=2)
     assert profiled.costs_.unit == "ms"
     assert (np.diff(profiled.stage_costs_, prepend=0) >= 0).all()
 

@@ -13,11 +13,18 @@ torch = pytest.importorskip("torch", reason="needs anytime[torch]; `make test-al
 
 from torch import nn  # noqa: E402
 
-from anytime.growth import GrowthSearch, Interrupted, Job  # noqa: E402
-from anytime.growth.architecture import TABLE_OPS, Architecture, GrownLayer, Shortcut  # noqa: E402
+from anytime.growth import FixedEpochs, GradientEvidence, GrowthSearch, Interrupted, Job, Plateau  # noqa: E402
+from anytime.growth.architecture import IMAGE_OPS, TABLE_OPS, Architecture, GrownLayer, Shortcut  # noqa: E402
 from anytime.growth.cells import build  # noqa: E402
 from anytime.growth.network_growth import UNFINISHED_SEED, NetworkGrowth, module_seed  # noqa: E402
-from anytime.growth.phases import PRESETS, GrowthSettings, Phases, for_tables  # noqa: E402
+from anytime.growth.phases import (  # noqa: E402
+    FINAL_RECIPE,
+    PRESETS,
+    TRANSFER_RECIPE,
+    GrowthSettings,
+    Phases,
+    for_tables,
+)
 from anytime.growth.skeletons import image_seed, table_seed  # noqa: E402
 from anytime.networks import TrainingRecipe, with_exits  # noqa: E402
 from anytime.networks.augmentation import augmented, cut_out  # noqa: E402
@@ -116,6 +123,38 @@ def test_a_job_gives_the_same_whoever_runs_it(rings, tmp_path, kind):
     assert one == two
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert first.keys() != third.keys() or any(not torch.equal(first[name], third[name]) for name in first)
+
+
+def test_a_trigger_ends_a_training_before_its_epochs_are_over(rings, tmp_path):
+    """growth_and_streaming C.2: by a number of epochs, or by a loss that stands still; without one all epochs are taken."""
+    taken = [
+        grow(of_rings(rings, phases=replace(SMALL, trigger=trigger)), tmp_path, steps=0)[0].notes["epochs"]
+        for trigger in (None, FixedEpochs(2), Plateau(n_iter_no_change=1, min_delta=9.0), Plateau(50))
+    ]
+    assert taken == [6, 2, 2, 6]
+
+
+def test_evidence_of_gradients_ends_the_training_of_candidates(rings, tmp_path):
+    """growth_and_streaming C.2: both correlations are told, and decide; other trainings, which have none, go on."""
+    recipe, told = replace(SMALL.seed, epochs=4), []
+
+    def noting(trigger):
+        return lambda history: told.append(dict(history[-1])) or trigger(history)
+
+    for margin, epochs in ((-1.0, 2), (1.0, 4)):
+        told.clear()
+        phases = Phases(recipe, recipe, recipe, trigger=noting(GradientEvidence(2, margin)))
+        grow(of_rings(rings, phases=phases, turns=3), tmp_path)
+        with_candidates = [e for e in told if "candidate_correlation" in e]
+        assert (len(with_candidates), len(told)) == (epochs, 4 + epochs + 4)
+        assert all(0 < e["candidate_correlation"] < 1 for e in with_candidates)
+        assert all(0 < e["parent_correlation"] < 1 for e in with_candidates)
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    grow(of_rings(rings, phases=Phases(recipe, recipe, recipe), turns=3), alone)
+    for name in ("start-1.pt", "model-2.pt"):  # asking has changed nothing
+        one, other = (torch.load(folder / name, weights_only=True) for folder in (tmp_path, alone))
+        assert all(torch.equal(one[key], value) for key, value in other.items())
 
 
 def test_a_job_stops_within_a_batch(rings, tmp_path):
@@ -293,12 +332,43 @@ def test_a_module_of_ones_own_grows(rings, tmp_path):
     )
     network = build(seed, copy.deepcopy(module))
     assert torch.equal(network(torch.tensor(X))[0], module(torch.tensor(X))[-1])
+    torch.manual_seed(4)  # negative control: a module of the same layers that has learned something else
+    other = with_exits(
+        nn.Sequential(*(copy.deepcopy(layer) for layer in layers)), at=["1", "3", "5"], input_shape=(6,)
+    )
+    for p in other.parameters():
+        nn.init.normal_(p)
+    assert not torch.allclose(network(torch.tensor(X))[0], build(seed, other)(torch.tensor(X))[0])
     outcomes = grow(problem, tmp_path, steps=2)
     assert outcomes[4].cost > outcomes[2].cost > outcomes[0].cost
     assert outcomes[4].error < 0.6
     assert all(
         torch.equal(value, before[name]) for name, value in module.state_dict().items()
     )  # not changed itself
+
+
+def test_a_convolutional_module_of_ones_own_grows(stripes, tmp_path):
+    """C-P4: layers of different sizes; the seven ops are candidates, and the child begins with what the module says."""
+    X, y = stripes
+    torch.manual_seed(0)
+    layers = [
+        nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.ReLU()),
+        nn.Sequential(nn.Conv2d(4, 6, 3, stride=2, padding=1), nn.BatchNorm2d(6), nn.ReLU()),
+        nn.Sequential(nn.Conv2d(6, 6, 3, padding=1), nn.Dropout(0.2), nn.ReLU()),
+        nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 3)),
+    ]
+    module = with_exits(nn.Sequential(*layers), at=["0", "1", "2"], input_shape=(2, 9, 9))
+    seed = module_seed(module, (2, 9, 9))
+    assert seed.shapes == ((4, 9, 9), (6, 5, 5), (6, 5, 5))
+    assert seed.ops == IMAGE_OPS
+    one = TrainingRecipe(epochs=1, batch_size=20, learning_rate=0.05)
+    problem = NetworkGrowth(
+        seed, X[:100], y[:100], X[100:], y[100:], phases=Phases(one, one, one), module=module, device="cpu"
+    )
+    first, found, child = grow(problem, tmp_path)
+    assert found.notes["moved"] == 0.0
+    assert child.cost > first.cost
+    assert set(found.notes["chosen"]) == {"cell 0", "cell 1"}
 
 
 def test_a_module_that_has_nothing_between_ends_is_refused():
@@ -361,6 +431,11 @@ def test_presets_are_those_of_the_table():
     assert (paper.seed.batch_size, paper.seed.learning_rate, paper.seed.cutout) == (32, 0.025, 16)
     assert paper.seed.schedule(0.0) == pytest.approx(1.0)
     assert paper.seed.schedule(1.0) == pytest.approx(0.0)
+    assert (FINAL_RECIPE.epochs, FINAL_RECIPE.batch_size, FINAL_RECIPE.learning_rate) == (600, 32, 0.025)
+    transfer = TRANSFER_RECIPE
+    assert (transfer.epochs, transfer.batch_size, transfer.weight_decay) == (250, 128, 3e-5)
+    rates = [transfer.learning_rate * transfer.schedule(epoch / 250) for epoch in (0, 1, 2, 250)]
+    assert rates == pytest.approx([0.1, 0.097, 0.09409, 4.9e-5], rel=0.01)
     assert [(PRESETS[n].seed.epochs, PRESETS[n].child.epochs) for n in ("short", "smoke")] == [
         (30, 15),
         (5, 2),

@@ -126,7 +126,7 @@ def test_stop_reaches_other_processes_within_a_batch(tmp_path: Path) -> None:
     assert search.ended_by == "stop"
     assert len(search.models) == 2
     assert search._journal.n_unfinished() == 2
-    assert workers.process_ids == []
+    assert workers._workers == []
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,8 @@ def test_workers_killed_at_random_moments_lose_nothing(tmp_path: Path) -> None:
 
     def kill(after: float) -> None:
         time.sleep(after)
-        (process,) = workers.process_ids
-        os.kill(process, signal.SIGKILL)
+        (worker,) = workers._workers
+        os.kill(worker.process.pid, signal.SIGKILL)
 
     def maybe_kill(search: GrowthSearch) -> None:
         under_way = set(search.running) - kills

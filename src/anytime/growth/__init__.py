@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anytime.growth.hull import error_at, hull_area, hull_band, hull_values, hypervolume, lower_hull
+from anytime.growth.hull import error_at, hull_area, hull_band, hull_values, lower_hull
 from anytime.growth.journal import FailedJob, JournalError, Model
 from anytime.growth.problem import GrowthProblem, Interrupted, Job, Outcome, whole_file
 from anytime.growth.report import ReportWords
@@ -73,7 +73,6 @@ __all__ = [
     "hull_band",
     "hull_probabilities",
     "hull_values",
-    "hypervolume",
     "image_seed",
     "lower_hull",
     "module_seed",

@@ -41,9 +41,9 @@ class GrowingNetworkClassifier(ClassTargets, ClassifierFace, GrowingModel):
         What columns cost. None: columns are free, and networks cost their mult-adds. Else a network costs the prices of the
         groups that it reads: the seed reads the first, and growth buys others.
     max_stages : int, default=16
-        The most stages that the plan may have.
+        Maximum number of stages.
     budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
+        Budget used when ``predict`` is given no bound: the most that any row may pay. None: no limit.
     meter : {"model", "realised"}, default="model"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     phases : Phases, default=None
@@ -61,15 +61,15 @@ class GrowingNetworkClassifier(ClassTargets, ClassifierFace, GrowingModel):
     folder : path, default=None
         Where the search keeps its journal and its networks, and goes on from what is there. None: in memory.
     validation_fraction : float or None, default=0.2
-        Share of the training rows held out to decide on. None: none are. The hull is that of errors on these rows.
+        Share of the training rows held out for decisions. None: no rows. The hull is that of errors on these rows.
     time_budget : float, default=None
         Seconds that ``fit`` may take. None: no limit.
     warm_start : bool, default=False
-        Whether ``fit`` goes on from the fitted model.
+        Whether ``fit`` continues from the fitted model.
     device : str, default=None
         "cpu", "cuda" and so on. None: a GPU where there is one.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
+        Weights of the classes. "balanced": inversely proportional to their frequency. None: 1 each.
     random_state : int, RandomState or None, default=None
         Seed; the same seed gives the same model.
     n_jobs : int, default=None
@@ -87,6 +87,11 @@ class GrowingNetworkClassifier(ClassTargets, ClassifierFace, GrowingModel):
         All networks of the search: number, parent, cost, error, parameters.
     input_shape_ : tuple
         Of one row or image, channels first.
+
+    See Also
+    --------
+    AnytimeNetworkClassifier : One network with exits.
+    ExponentialEnsemble : Models of growing cost as one.
 
     Examples
     --------
@@ -131,6 +136,10 @@ class GrowingNetworkRegressor(NumberTargets, RegressorFace, GrowingModel):
         As in :class:`AnytimeRegressor`.
     architectures_, models_, input_shape_
         As in :class:`GrowingNetworkClassifier`.
+
+    See Also
+    --------
+    AnytimeNetworkRegressor : One network with exits.
 
     Examples
     --------

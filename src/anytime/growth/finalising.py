@@ -6,6 +6,7 @@ no gradient is stopped any more. Other criteria than |a|, and random choice, are
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
 from anytime.growth.architecture import STEM, Architecture, GrownLayer, Shortcut
 from anytime.growth.candidates import CandidateSet, CandidateUnion
@@ -26,11 +28,14 @@ __all__ = [
     "child_state",
     "choose",
     "chosen_growths",
+    "correlations",
     "strengths",
 ]
 
 CRITERIA = ("weight", "gradient", "cosine", "magnitude", "random")
 PROJECTIONS = ("zero", "alpha", "random")
+
+_SHORT = 1e-3  # step of a parameter, as a share of its norm
 
 Array = NDArray[np.float64]
 
@@ -124,6 +129,55 @@ def _keep_gradient(gradients: dict[int, Tensor], module: nn.Module, out: Tensor)
     out.register_hook(keep)
 
 
+def correlations(
+    network: GrownNetwork, candidates: CandidateSet, loss: Callable[[GrownNetwork], Tensor]
+) -> dict[str, float]:
+    """What `GradientEvidence` reads: how well two changes of the sites' outputs go with the gradient of a batch's loss there.
+
+    "candidate_correlation": of the best candidate. "parent_correlation": of the change that a short step against the gradient
+    of the network's own parameters makes, at the site where that is largest. The network is not touched.
+    """
+    network, candidates = copy.deepcopy((network, candidates))
+    candidates.activate()
+    network.eval()
+    best = max(
+        float(found.max())
+        for found in strengths(network, candidates, "cosine", lambda: loss(network)).values()
+    )
+    own = [p for name, p in network.named_parameters() if ".union." not in name]
+    before, value = _outputs_at_sites(network, candidates, lambda: loss(network))
+    flat = [output for outputs in before.values() for output in outputs]
+    gradients = torch.autograd.grad(value, [*flat, *own], allow_unused=True)
+    with torch.no_grad():
+        for p, gradient in zip(own, gradients[len(flat) :], strict=True):
+            if gradient is not None:
+                p -= _SHORT * p.norm() / gradient.norm().clamp(min=1e-12) * gradient
+        after, _ = _outputs_at_sites(network, candidates, lambda: loss(network))
+    there, parent = iter(gradients), 0.0
+    for name, outputs in before.items():
+        gradient = torch.cat([next(there).flatten() for _ in outputs])
+        moved = torch.cat([(b - a.detach()).flatten() for a, b in zip(outputs, after[name], strict=True)])
+        parent = max(parent, float(functional.cosine_similarity(gradient, moved, dim=0).abs()))
+    return {"candidate_correlation": best, "parent_correlation": parent}
+
+
+def _outputs_at_sites(
+    network: GrownNetwork, candidates: CandidateSet, loss: Callable[[], Tensor]
+) -> tuple[dict[str, list[Tensor]], Tensor]:
+    """x_k of every site, by pattern, and the loss for which they were computed."""
+    said: dict[str, list[Tensor]] = {name: [] for name in candidates.unions}
+    handles = [
+        union.register_forward_hook(lambda _, __, out, to=said[name]: to.append(out))
+        for name, unions in candidates.unions.items()
+        for union in unions
+    ]
+    try:
+        return said, loss()
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
 def choose(
     strength: Array,  # (m,)
     shortcuts: Sequence[tuple[str, str]],  # (input, op) of each candidate
@@ -137,14 +191,14 @@ def choose(
     a candidate counts by its part that is orthogonal to those chosen before.
     """
     left = np.where(np.isfinite(strength), strength, -np.inf)
-    residual = None if outputs is None else nn.functional.normalize(outputs.double(), dim=1)
+    residual = None if outputs is None else functional.normalize(outputs.double(), dim=1)
     kept: list[int] = []
     score = left.copy()
     for _ in range(min(n_shortcuts, len(left))):
         best = int(np.argmax(score))
         kept.append(best)
         if residual is not None:
-            direction = nn.functional.normalize(residual[best], dim=0)
+            direction = functional.normalize(residual[best], dim=0)
             residual = residual - torch.outer(residual @ direction, direction)
             score = left * _numbers(residual.norm(dim=1))
         score[kept] = -np.inf

@@ -381,17 +381,17 @@ class GrowingModel(NetworkModel):
         columns = list(range(d)) if listed is None else listed
         return FeatureCosts(groups={name: columns}, prices={name: 0.0}, unit="mult-adds").bind(d, listed)
 
-    def profile(self, batch_size: int = 1, repeats: int = 9) -> Self:
+    def profile(self, batch_size: int = 1, n_repeats: int = 9) -> Self:
         """The same model with prices in milliseconds per row, as measured on this machine for batches of this size.
 
         Parameters
         ----------
         batch_size : int, default=1
-        repeats : int, default=9
+        n_repeats : int, default=9
             Runs of which the median counts.
         """
         blocks = [block for block in self._plan.blocks if isinstance(block, NetworkBlock)]
-        taken = [float(1e3 * block.measure(batch_size, repeats)[0] / batch_size) for block in blocks]
+        taken = [float(1e3 * block.measure(batch_size, n_repeats)[0] / batch_size) for block in blocks]
         d = self.n_features_in_
         costs = FeatureCosts(groups={"input": list(range(d))}, prices={"input": 0.0}, unit="ms")
         measured = copy.copy(self)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["error_at", "hull_area", "hull_band", "hull_values", "hypervolume", "lower_hull"]
+__all__ = ["error_at", "hull_area", "hull_band", "hull_values", "lower_hull"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -116,21 +116,6 @@ def hull_area(costs: ArrayLike, errors: ArrayLike, reference: tuple[float, float
     corners = np.append(inner, most)
     heights = worst - hull_values(c, e, corners)
     return float(_area_above_zero(np.diff(corners), heights))
-
-
-def hypervolume(costs: ArrayLike, errors: ArrayLike, reference: tuple[float, float]) -> float:
-    """Area that single models dominate, up to a reference point (cost, error): as `hull_area`, but without mixtures.
-
-    Examples
-    --------
-    >>> hypervolume([1, 3], [0.5, 0.25], reference=(5, 0.5))
-    0.5
-    """
-    c, e = _points(costs, errors)
-    most, worst = reference
-    steps = np.append(np.unique(c[c < most]), most)
-    gains = np.maximum(worst - error_at(c, e, steps[:-1]), 0.0)
-    return float(gains @ np.diff(steps))
 
 
 def _points(costs: ArrayLike, errors: ArrayLike) -> tuple[Floats, Floats]:

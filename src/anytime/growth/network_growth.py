@@ -21,7 +21,14 @@ from torch import Tensor
 from anytime.growth.architecture import STEM, Architecture, CellPlan
 from anytime.growth.candidates import CandidateSet, add_candidates
 from anytime.growth.cells import GrownNetwork, build, parts_of
-from anytime.growth.finalising import KeptCandidates, child_state, choose, chosen_growths, strengths
+from anytime.growth.finalising import (
+    KeptCandidates,
+    child_state,
+    choose,
+    chosen_growths,
+    correlations,
+    strengths,
+)
 from anytime.growth.phases import GrowthSettings, Phases
 from anytime.growth.problem import Interrupted, Job, Outcome, whole_file
 from anytime.networks.counting import mult_adds
@@ -262,7 +269,14 @@ class NetworkGrowth:
                 if settings.largest_weight is not None:
                     candidates.cap(settings.largest_weight)
 
+        def tell(epoch: dict[str, Any]) -> None:
+            epoch |= {"loss": epoch["losses"][-1], "validation_error": epoch["errors"][-1]}
+            if candidates is not None:
+                x, y = self._some_rows(np.random.default_rng(job.random_state), trainer.device)
+                epoch |= correlations(network, candidates, lambda network: exit_losses(network(x), y).sum())
+
         penalised = candidates is not None and settings.l1 > 0 and not proximal
+        trigger = self.phases.trigger
         trainer = NetworkTrainer(
             network,
             recipe,
@@ -272,6 +286,8 @@ class NetworkGrowth:
             extra_loss=(lambda: candidates.l1(settings.l1)) if candidates is not None and penalised else None,
             after_step=after_step,
             turns=turns,
+            report=None if trigger is None else tell,
+            until=trigger,
             checkpoint=folder / f"unfinished-{job.number}.pt" if self.keep_unfinished else None,
         )
         return trainer
@@ -279,7 +295,8 @@ class NetworkGrowth:
     def _fit(self, trainer: NetworkTrainer) -> None:
         """Train; Ctrl-C goes on to whoever asked."""
         began = time.monotonic()
-        trainer.fit(self.X, self.y, sample_weight=self.sample_weight, time_budget=self.job_seconds)
+        judged = {} if trainer.until is None else {"X_val": self.X_val, "y_val": self.y_val}
+        trainer.fit(self.X, self.y, sample_weight=self.sample_weight, time_budget=self.job_seconds, **judged)
         in_time = self.job_seconds is None or time.monotonic() - began < self.job_seconds
         if trainer.interrupted and in_time:
             raise KeyboardInterrupt
@@ -325,10 +342,7 @@ class NetworkGrowth:
         self, network: GrownNetwork, candidates: CandidateSet, random: np.random.Generator
     ) -> dict[str, KeptCandidates]:
         settings = self.settings
-        rows = random.permutation(len(self.X))[:_LOOKED_AT]
-        device = next(network.parameters()).device
-        x = self.scaling(torch.as_tensor(np.ascontiguousarray(self.X[rows])).to(device))
-        y = torch.as_tensor(np.ascontiguousarray(self.y[rows])).to(device)
+        x, y = self._some_rows(random, next(network.parameters()).device)
         found = strengths(
             network, candidates, settings.criterion, lambda: exit_losses(network(x), y).sum(), random
         )
@@ -342,6 +356,12 @@ class NetworkGrowth:
             weights = candidates.weights[name].detach().double().cpu().numpy()
             choices[name] = choose(strength, shortcuts, kept, weights, outputs.get(name))
         return choices
+
+    def _some_rows(self, random: np.random.Generator, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Training rows, on the scale of training, on which candidates are compared with each other."""
+        rows = random.permutation(len(self.X))[:_LOOKED_AT]
+        x, y = (torch.as_tensor(np.ascontiguousarray(a[rows])).to(device) for a in (self.X, self.y))
+        return self.scaling(x), y
 
     def _extra_prices(self, grown: Architecture, parts: list[str]) -> NDArray[np.float64]:
         """What each part would cost beside the columns that are read."""

@@ -1,7 +1,8 @@
 """When to stop training a model and grow it (section 7.1.3: an open problem; the thesis grows after a fixed number of epochs).
 
-A trigger is called with the history of a phase, one mapping per epoch, and says whether the phase is over. `Plateau` and
-`GradientEvidence` are experiments of ours, not rules of the thesis.
+A trigger is called with the history of a training, one mapping per epoch, and says whether it is over: ``Phases(trigger=...)``
+asks it after every epoch. An epoch has a ``"loss"``, a ``"validation_error"`` and, while candidates are trained, what
+`GradientEvidence` reads. `Plateau` and `GradientEvidence` are experiments of ours, not rules of the thesis.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class GradientEvidence:
 
     Both are judged by correlation with the gradient of the loss at a layer, between 0 and 1: that of the best candidate
     (``"candidate_correlation"``), and that of the change which a step on the model's own parameters makes there
-    (``"parent_correlation"``).
+    (``"parent_correlation"``). Only trainings of candidates tell both: others take all of their epochs.
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ class GradientEvidence:
 
     def __call__(self, history: History) -> bool:
         """Whether the best candidate was ahead in each of the last ``epochs`` epochs."""
-        last = history[-self.epochs :]
+        last = [e for e in history[-self.epochs :] if "candidate_correlation" in e]
         ahead = [e["candidate_correlation"] > e["parent_correlation"] + self.margin for e in last]
         return len(ahead) == self.epochs and all(ahead)
 

@@ -190,11 +190,6 @@ class LocalWorkers:
         """Whether any process has a job."""
         return self.n_idle < len(self._workers)
 
-    @property
-    def process_ids(self) -> list[int]:
-        """Ids of the processes."""
-        return [worker.process.pid for worker in self._workers]
-
     def submit(self, job: Job) -> None:
         """Send the job to an idle process."""
         worker = next(worker for worker in self._workers if worker.job is None)
