@@ -11,11 +11,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
 import anytime as at
-from anytime.auto import estimators, improving
+from anytime.auto import improving, kinds
 from anytime.auto.blend_block import BlendBlock, LogProbabilityBlock
-from anytime.auto.choosing import Decision, decided
+from anytime.auto.choosing import weighed
 from anytime.auto.dense_block import DenseBlock, Inputs
-from anytime.auto.kinds import Linear, frequent_codes
+from anytime.auto.kinds import ExtraRandom, Linear, blended, frequent_codes
 from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.boosting.objective import MeanLoss
 from anytime.losses import training_loss
@@ -76,11 +76,10 @@ def test_columns_that_are_not_bought_are_not_read(fitted):
         assert_array_equal(model.predict_proba(other, budget), model.predict_proba(X, budget))
 
 
-def test_the_same_seed_gives_the_same_model_on_any_number_of_threads(monkeypatch):
-    monkeypatch.setattr(estimators, "_ROUNDS", 40)
+def test_the_same_seed_gives_the_same_model_on_any_number_of_threads():
     X, y, costs = linear_table(150)
     one, two = (
-        at.AutoClassifier(costs=costs, max_stages=2, random_state=3, n_jobs=jobs).fit(X, y) for jobs in (1, 2)
+        at.AutoClassifier(costs=costs, max_stages=1, random_state=3, n_jobs=jobs).fit(X, y) for jobs in (1, 2)
     )
     assert_array_equal(one.predict_proba(X), two.predict_proba(X))
     assert one.families_ == two.families_
@@ -119,7 +118,7 @@ def test_a_time_budget_holds_and_leaves_a_cheap_answer_and_a_last_one(seconds):
 def test_a_kind_that_is_slower_than_foretold_is_given_up_after_one_fit(
     monkeypatch, late_seconds, fits_in_time
 ):
-    """The second case is the control: a kind that is quick enough is tried with both strengths in all five folds."""
+    """The second case is the control: a kind that is quick enough is tried with both strengths on all five parts of the rows."""
     fake, fits = SimpleNamespace(now=0.0, monotonic=lambda: fake.now), []
 
     class SlowLinear:
@@ -128,10 +127,10 @@ def test_a_kind_that_is_slower_than_foretold_is_given_up_after_one_fit(
         def __init__(self, training, strength, *, products):
             self.width = training.base.size
 
-        def fit(self, columns, rows):
-            in_a_fold = 300 < rows.size < 400
-            fake.now += late_seconds if in_a_fold else 0.1
-            fits.append(in_a_fold)
+        def fit(self, columns, rows, number=0):
+            in_a_part = 300 < rows.size < 400
+            fake.now += late_seconds if in_a_part else 0.1
+            fits.append(in_a_part)
             return FunctionBlock(
                 np.flatnonzero(columns), lambda X: np.zeros((len(X), self.width)), self.width
             )
@@ -195,87 +194,123 @@ def test_a_blend_is_the_weighted_sum_of_its_parts():
     assert_allclose(odds.outputs(0, X)[:, 0], np.log((X[:, 0] + 1e-3) / (1 - X[:, 0] + 1e-3)))
 
 
-def halves(n):
-    return np.random.default_rng(1).uniform(size=n) < 0.5
+def shares_of(said, y, seed=0):
+    """What members count who say these things of rows with targets ``y``, and the ensemble's loss on each row."""
+    objective = MeanLoss(training_loss("squared"), y)
+    return weighed(objective, said, np.arange(y.size), np.random.RandomState(seed))
 
 
-def test_a_blend_has_to_be_better():
+def test_members_that_err_apart_share_and_a_worse_copy_gets_nothing():
     random = np.random.default_rng(0)
     y = random.normal(size=4000)
-    objective, rows = MeanLoss(training_loss("squared"), y), np.arange(4000)
-    trees, forest = (y[:, None] + random.normal(size=(4000, 1)) for _ in range(2))
-    found = decided(objective, {"trees": trees, "forest": forest}, rows, halves(4000), few=False)
-    assert found.shares == {"trees": 0.5, "forest": 0.5}
-    assert found.loss == pytest.approx(objective.value((trees + forest) / 2), rel=0.01)
-    alone = decided(objective, {"trees": trees, "forest": trees + 1e-9}, rows, halves(4000), few=False)
-    assert alone.shares == {"trees": 1.0}
-    assert alone.loss == alone.loss_of_trees == pytest.approx(objective.value(trees))
+    first, second = (y[:, None] + random.normal(size=(4000, 1)) for _ in range(2))
+    ensemble = shares_of([first, second], y)
+    assert_allclose(ensemble.shares, 0.5)
+    assert ensemble.losses.mean() == pytest.approx(0.25, rel=0.1)  # half of (mean of two noises) squared
+    worse = shares_of([first, first + 3 * random.normal(size=(4000, 1))], y)
+    assert_array_equal(worse.shares, [1.0, 0.0])
 
 
-def test_a_blend_of_few_rows_has_to_be_better_by_more_than_a_standard_error():
-    """A forest of four times the noise hardly helps."""
-    blends = {False: 0, True: 0}
-    for seed in range(10):
-        random = np.random.default_rng(seed)
-        y = random.normal(size=300)
-        objective, rows = MeanLoss(training_loss("squared"), y), np.arange(300)
-        said = {
-            kind: y[:, None] + c * random.normal(size=(300, 1)) for kind, c in (("trees", 1), ("forest", 4))
-        }
-        for few in blends:
-            blends[few] += len(decided(objective, said, rows, halves(300), few=few).shares) > 1
-    assert blends[True] < blends[False]
-
-
-def test_a_blend_that_is_worse_across_halves_is_not_taken():
-    """A forest of noise joins a blend by chance; rows that did not choose it see that."""
-    random, blends = np.random.default_rng(0), 0
-    for _ in range(40):
-        y = random.normal(size=200)
-        objective, rows = MeanLoss(training_loss("squared"), y), np.arange(200)
-        said = {"trees": np.zeros((200, 1)), "forest": random.normal(size=(200, 1))}
-        found = decided(objective, said, rows, random.uniform(size=200) < 0.5, few=False)
-        assert found.loss <= found.loss_of_trees
-        blends += len(found.shares) > 1
-    assert blends < 20  # about half of the forests have a share that these rows like
-
-
-def test_a_gain_counts_less_a_standard_error_and_a_loss_in_full():
-    """Else a set on which trees were unlucky would be taken for larger ones."""
-    shares = {"linear": 1.0}
-    assert Decision(shares, 0.9, 1.0, 0.04).gain == pytest.approx(0.06)
-    assert Decision(shares, 0.9, 1.0, 0.3).gain == 0
-    assert Decision(shares, 1.1, 1.0, 0.3).gain == pytest.approx(-0.1)
-
-
-def test_what_is_told_of_a_choice_is_measured_on_rows_that_did_not_make_it():
-    """Kinds that are equally good: the best of many blends seems better than it is, less so where other rows judge it."""
+def test_what_is_told_of_an_ensemble_is_measured_on_rows_that_have_not_chosen_it():
+    """Members that are equally good: the best of many blends seems better than it is, less so where other rows judge it."""
     random, told, naive = np.random.default_rng(0), [], []
-    kinds = ("trees", "linear", "products", "forest", "network")
     for _ in range(60):
         y = random.normal(size=150)
-        objective, rows = MeanLoss(training_loss("squared"), y), np.arange(150)
-        own = {kind: 0.3 * random.normal(size=(150, 1)) for kind in kinds}
-        said = {kind: y[:, None] + noise for kind, noise in own.items()}
-        found = decided(objective, said, rows, random.uniform(size=150) < 0.5, few=False)
-        truth = 0.5 * 0.3**2 * sum(share**2 for share in found.shares.values())
-        told.append(found.loss - truth)
-        naive.append(objective.value(sum(share * said[kind] for kind, share in found.shares.items())) - truth)
-    assert np.mean(naive) < -2 * np.std(naive) / np.sqrt(60)  # the same rows decide and judge: too good
-    assert np.mean(told) > np.mean(naive)
+        said = [y[:, None] + 0.3 * random.normal(size=(150, 1)) for _ in range(5)]
+        ensemble = shares_of(said, y)
+        truth = 0.5 * 0.3**2 * float((ensemble.shares**2).sum())
+        told.append(ensemble.losses.mean() - truth)
+        blend = sum(share * one for share, one in zip(ensemble.shares, said, strict=True))[:, 0]
+        naive.append(0.5 * np.mean((blend - y) ** 2) - truth)
+    assert np.mean(naive) < -2 * np.std(naive) / np.sqrt(60)  # the same rows choose and judge: too good
     assert np.mean(told) > -2 * np.std(told) / np.sqrt(60)
 
 
-def test_of_few_rows_the_simplest_that_is_about_as_good_is_taken():
-    """known_budgets_and_rows 2: linear before trees before blends."""
+def test_several_models_become_one_block_that_says_their_weighted_sum():
+    """Forests of trees are joined, linear models of the same inputs are one; what is unlike stays a part of a blend."""
+    X, y, costs = linear_table(300)
+    model = at.AutoClassifier(costs=costs, max_stages=1, random_state=0)
+    training = model._training(X, y, None, None)
+    columns, rows = np.ones(10, dtype=bool), np.arange(200)
+    forest, linear = ExtraRandom(training, 0, 1), Linear(training, 0.2, products=False)
+    forests = [forest.fit(columns, rows + k, k) for k in range(2)]
+    lines = [linear.fit(columns, rows + k, k) for k in range(2)]
+    one = blended([(lines[0], 0.5), (lines[1], 0.5)])
+    assert isinstance(one, DenseBlock)
+    assert_allclose(one.outputs(0, X), (lines[0].outputs(0, X) + lines[1].outputs(0, X)) / 2)
+    both = blended([(forests[0], 0.3), (lines[0], 0.2), (forests[1], 0.3), (lines[1], 0.2)])
+    assert isinstance(both, BlendBlock)
+    assert_allclose(both.shares, [0.6, 0.4])
+    mean = np.mean([block.inner.outputs(0, X) for block in forests], axis=0)
+    odds = np.log((mean[:, 1] + 1e-3) / (mean[:, 0] + 1e-3))
+    assert_allclose(both.outputs(0, X)[:, 0], 0.6 * odds + 0.4 * one.outputs(0, X)[:, 0])
+
+
+def test_what_an_answer_leaves_unspent_buys_more_where_that_is_as_good():
+    """Two useful columns, and six cheap ones that say a little each: too little for quick models to see one by one."""
     random = np.random.default_rng(0)
-    y = random.normal(size=150)
-    noise, other = random.normal(size=(2, 150, 1))
-    objective, rows = MeanLoss(training_loss("squared"), y), np.arange(150)
-    said = {"trees": y[:, None] + noise, "linear": y[:, None] + noise + 0.02 * other}
-    assert objective.value(said["trees"]) < objective.value(said["linear"])
-    for few, expected in ((True, "linear"), (False, "trees")):
-        assert decided(objective, said, rows, halves(150), few=few).shares == {expected: 1.0}
+    signal = random.normal(size=1200)
+    strong = signal + 0.8 * random.normal(size=1200)
+    weak = 0.25 * signal[:, None] + random.normal(size=(1200, 6))
+    X = np.column_stack([strong, weak])
+    model = at.AutoRegressor(costs=[1.0, *[2.0] * 6], random_state=0, kinds=["linear"]).fit(
+        X[:600], signal[:600]
+    )
+    answer = model.answer(X[600:], budget=9)
+    assert answer.cost.max() > 0.9 * 9 * (1 - 1 / 9)
+    cheap = model.score(X[600:], signal[600:], budget=1)
+    assert model.score(X[600:], signal[600:], budget=9) > cheap + 0.02
+
+
+def improvements_of(monkeypatch):
+    """Every ``Improvement`` that fits from now on make."""
+    made, improved = [], improving.Improvement.improved
+    monkeypatch.setattr(improving.Improvement, "improved", lambda self: made.append(self) or improved(self))
+    return made
+
+
+def test_what_quick_models_find_on_all_parts_of_the_rows_gets_an_ensemble(monkeypatch):
+    """A set that SpeedBoost has not looked at; the quick models are told apart by all rows, each of which is held out once."""
+    X, y, _ = linear_table(300)
+    monkeypatch.setattr(improving, "FEW_ROWS", 300)
+    made, middle, worths = improvements_of(monkeypatch), frozenset({2, 4}), []
+
+    def found(closed, budget, order, value, promise):
+        worths.append((value(middle), value(frozenset())))
+        return [middle] if closed.price(middle) <= budget else []
+
+    monkeypatch.setattr(improving, "sets_within", found)
+    at.AutoClassifier(costs=[1.0, 2.0, 3.0, 4.0, 5.0], kinds=["linear"], random_state=0).fit(X[:, :5], y)
+    sets = {frozenset(np.flatnonzero(one.groups).tolist()): one for one in made[0].sets}
+    assert sets[middle].losses is not None
+    assert not (made[0]._network.sets == sets[middle].groups).all(axis=1).any()
+    assert made[0].judged.size == 300
+    assert len(set(worths)) == 1
+    assert worths[0][0] > worths[0][1]
+
+
+@pytest.mark.parametrize(("few_rows", "share"), [(300, 1.0), (301, 1 / 1.4)])
+def test_models_of_an_ensemble_have_as_many_rounds_as_the_trees_they_replace_but_of_few_rows_fewer(
+    monkeypatch, few_rows, share
+):
+    X, y, _ = linear_table(300)
+    monkeypatch.setattr(kinds, "FEW_ROWS", few_rows)
+    made = improvements_of(monkeypatch)
+    model = at.AutoClassifier(kinds=[], max_stages=1, random_state=0).fit(X, y)
+    of_parts, of_all = (
+        plan.blocks[-1].forest.arrays()["tree_start"].size - 1 for plan in (model.plan_, made[0].plan)
+    )
+    assert of_parts == 5 * round(share * of_all)
+
+
+def test_who_can_pay_for_everything_gets_no_model_that_is_clearly_worse_than_a_cheaper_one():
+    """One useful column and forty that mislead; the control are forty that help."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(200, 41))
+    for n_useful, misleads in ((1, True), (41, False)):
+        y = X[:, :n_useful].sum(axis=1) + 0.1 * random.normal(size=200)
+        model = at.AutoRegressor(kinds=["forest"], budgets=[1], max_stages=3, random_state=0).fit(X, y)
+        assert (len(model.answer(X, budget=41).groups) < 41) == misleads
 
 
 def test_a_rare_class_does_not_keep_other_kinds_away():
@@ -316,13 +351,36 @@ def test_ctrl_c_keeps_what_was_found(monkeypatch):
     X, y, costs = linear_table(600)
     fits = []
 
-    def interrupted(self, columns, rows, fit=Linear.fit):
+    def interrupted(self, columns, rows, number, fit=Linear.fit):
         fits.append(rows)
-        if len(fits) > 25:
+        if len(fits) > 20:
             raise KeyboardInterrupt
-        return fit(self, columns, rows)
+        return fit(self, columns, rows, number)
 
     monkeypatch.setattr(Linear, "fit", interrupted)
     with pytest.warns(UserWarning, match="interrupted: kinds that were not tried"):
         model = at.AutoClassifier(costs=costs, kinds=["linear"], max_stages=4, random_state=0).fit(X, y)
     assert "linear" in model.families_[-1][1]  # the set of everything was the first
+
+
+@pytest.mark.parametrize("during_trees", [True, False])
+def test_ctrl_c_before_the_first_ensemble_keeps_the_trees(monkeypatch, during_trees):
+    X, y, _ = linear_table(300)
+    learn, found = at.SpeedBoostClassifier._learn, []
+
+    def learned(self, training):
+        learn(self, training)
+        if during_trees:
+            raise KeyboardInterrupt
+
+    def interrupted(*_):
+        found.append(1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(improving, "FEW_ROWS", 300)
+    monkeypatch.setattr(at.SpeedBoostClassifier, "_learn", learned)
+    monkeypatch.setattr(improving, "sets_within", interrupted)
+    with pytest.warns(UserWarning, match="interrupted: kinds that were not tried"):
+        model = at.AutoClassifier(kinds=["linear"], max_stages=2, random_state=0).fit(X[:, :5], y)
+    assert model.families_[-1][1] == {"trees": 1.0}
+    assert len(found) == (not during_trees)  # sets are not looked for in vain

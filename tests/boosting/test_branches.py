@@ -155,7 +155,7 @@ def test_budgets_that_are_named_are_planned_for():
 @pytest.mark.parametrize("wrong", [[-1.0], [[1.0, 2.0]], [np.nan]])
 def test_budgets_that_cannot_be_are_refused(wrong):
     X = np.random.default_rng(0).normal(size=(60, 2))
-    with pytest.raises(ValueError, match="budgets are a list of numbers"):
+    with pytest.raises(ValueError, match="budgets must be a list of non-negative numbers"):
         at.SpeedBoostRegressor(budgets=wrong).fit(X, X[:, 0])
 
 

@@ -83,7 +83,7 @@ def test_a_grid_can_be_kept_with_its_model():
 
 
 def test_shares_are_shares():
-    with pytest.raises(ValueError, match=r"between 0 and 1, but are \(0.5, 10\)"):
+    with pytest.raises(ValueError, match=r"between 0 and 1, not \(0.5, 10\)"):
         margin_filters((0.5, 10))
 
 

@@ -267,7 +267,7 @@ def test_training_goes_on_where_it_ended_without_changing_earlier_stages():
     model.set_params(n_estimators=8).fit(X, y)
     longer = [answer.scores for answer in model.stages(X)]
     assert len(longer) == 9
-    with pytest.raises(ValueError, match="8 stages are there"):
+    with pytest.raises(ValueError, match="already has 8 stages"):
         model.set_params(n_estimators=3).fit(X, y)
     for before, after in zip(first, longer, strict=False):
         np.testing.assert_array_equal(before, after)
@@ -294,9 +294,9 @@ def test_regression_by_other_losses(loss):
 
 def test_a_loss_for_classes_is_refused_by_a_regressor_and_the_other_way_round():
     X, y = problem(60)
-    with pytest.raises(ValueError, match="is not one for a regressor"):
+    with pytest.raises(ValueError, match="cannot be used by a regressor"):
         at.SpeedBoostRegressor(loss="logistic").fit(X, y)
-    with pytest.raises(ValueError, match="is not one for a classifier"):
+    with pytest.raises(ValueError, match="cannot be used by a classifier"):
         at.SpeedBoostClassifier(loss="squared").fit(X, y > 0)
     with pytest.raises(ValueError, match="for 2 classes, but y has 3"):
         at.SpeedBoostClassifier(loss="logistic").fit(X, np.arange(60) % 3)

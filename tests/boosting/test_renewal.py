@@ -173,7 +173,7 @@ def test_gradient_boosting_goes_on_as_if_it_had_not_stopped(more, loaded, tmp_pa
     assert model.n_stages_ == at_once.n_stages_ > 5
     np.testing.assert_allclose(model.predict(X), at_once.predict(X), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(model.stage_costs_, at_once.stage_costs_)
-    with pytest.raises(ValueError, match="rounds are there to go on from"):
+    with pytest.raises(ValueError, match="the fitted model already has"):
         model.set_params(n_estimators=3).fit(X, y)
 
 

@@ -61,7 +61,7 @@ def test_p9_p10_p11_regularised_runs_are_near_the_best_set_of_every_cost(name, m
         name, how_many, m, (0.01, 0.1, 0.5)
     ):
         trainer = trained(
-            dictionary, costs, y, loss, m, weight_regularization=weight_regularization, tolerance=0.0, **rules
+            dictionary, costs, y, loss, m, weight_regularization=weight_regularization, tol=0.0, **rules
         )
         spent, values = curve(trainer, costs)
         np.testing.assert_allclose(values, table[np.cumsum([1 << j for j in order(trainer)])], atol=1e-8)
@@ -86,7 +86,7 @@ def test_p12_p13_the_smallest_eigenvalue_sharpens_the_guarantee(ridges, variant)
         "squared", 25, 8, ridges, standard=True
     ):
         trainer = trained(
-            dictionary, costs, y, loss, 8, weight_regularization=weight_regularization, tolerance=0.0, **rules
+            dictionary, costs, y, loss, 8, weight_regularization=weight_regularization, tol=0.0, **rules
         )
         gamma = (
             (smallest_eigenvalue(dictionary) + weight_regularization) / (1 + weight_regularization)
@@ -116,7 +116,7 @@ def test_p14_doubling_is_near_the_best_set_of_a_sixth_of_every_budget(variant):
             weight_regularization=weight_regularization,
             schedule="doubling",
             c_min=c_min,
-            tolerance=0.0,
+            tol=0.0,
             **rules,
         )
         if trainer.stopped == "stuck":
@@ -157,7 +157,7 @@ def test_p16_each_step_bounds_what_any_set_is_worth():
             loss,
             8,
             weight_regularization=weight_regularization,
-            tolerance=0.0,
+            tol=0.0,
             reweight="all",
         )
         gamma = weight_regularization / (1 + weight_regularization)
@@ -171,7 +171,7 @@ def test_fr_is_within_five_per_cent_of_the_best_set_at_nearly_every_prefix():
     """The bounds leave much room; this is what is reached on these instances."""
     ratios = []
     for dictionary, costs, y, loss, _, table in instances("squared", 40, 8, (0.0,)):
-        trainer = trained(dictionary, costs, y, loss, 8, tolerance=0.0, reweight="all")
+        trainer = trained(dictionary, costs, y, loss, 8, tol=0.0, reweight="all")
         spent, values = curve(trainer, costs)
         expected, _ = greedy(table, costs)
         assert order(trainer) == expected[: len(trainer.steps)]

@@ -56,7 +56,7 @@ def test_an_element_that_others_make_up_gains_nothing_with_refitted_weights():
     dictionary[3] = dictionary[0] - 2 * dictionary[1]
     for name in ("squared", "logistic"):
         target = y if name == "squared" else (y > 0).astype(int)
-        trainer = trained(dictionary, costs, target, training_loss(name), 8, reweight="all", tolerance=1e-9)
+        trainer = trained(dictionary, costs, target, training_loss(name), 8, reweight="all", tol=1e-9)
         assert len({0, 1, 3} & set(order(trainer))) == 2
         assert len(trainer.steps) == 7
 
@@ -252,7 +252,7 @@ def test_steps_keep_nothing_as_long_as_the_rows():
         ({"holdout": 0.0}, "between 0 and 1"),
         ({"holdout": 1.0}, "between 0 and 1"),
         ({"learning_rate": 0.0}, "learning_rate"),
-        ({"learning_rate": 0.5, "reweight": "all"}, "1 where all weights are refitted"),
+        ({"learning_rate": 0.5, "reweight": "all"}, "1 if all weights are refitted"),
         ({"weight_regularization": -1.0}, "must not be negative"),
         ({"n_iter_no_change": 0}, "must be positive"),
     ],

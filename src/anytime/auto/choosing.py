@@ -1,8 +1,8 @@
-"""Which kind of model, or which blend of several, is right for a set: decided on rows that none of them has learned from."""
+"""How much each member of an ensemble counts, by what it says of rows that it has not learned from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,28 +12,21 @@ from anytime.boosting.objective import MeanLoss
 from anytime.losses import LINKS
 from anytime.plan import Array
 
-__all__ = ["Decision", "decided", "row_losses"]
+__all__ = ["Ensemble", "excess", "row_losses", "weighed"]
 
 Rows = NDArray[np.intp]
 
-_STEPS = 10  # in which the shares of a blend are tried
-_MOST = 3  # kinds in a blend
-_SIMPLEST_FIRST = ("linear", "trees", "forest", "products", "network")
+_STEPS = 10  # members that are added to an ensemble, one after the other; one may come again
+_HALVINGS = 3  # of the rows, each half of which chooses shares that the other judges
+_LEAST_SHARE = 0.03  # below which a member is left out
+_MOST_ROWS = 10_000  # that choose
 
 
-class Decision(NamedTuple):
-    """What answers for a set."""
+class Ensemble(NamedTuple):
+    """Members with their shares, and how good they are together."""
 
-    shares: dict[str, float]  # of the kinds
-    loss: float  # mean, on rows that have neither been learned from nor decided on
-    loss_of_trees: float  # of trees alone on the same rows
-    error: float = 0.0  # standard error of the difference of the two
-
-    @property
-    def gain(self) -> float:
-        """What is safe to say of the gain over trees: less a standard error, but not below nothing; a loss in full."""
-        gain = self.loss_of_trees - self.loss
-        return min(gain, max(gain - self.error, 0.0))
+    shares: Array  # (M,), 0 for members that are left out
+    losses: Array  # (m,) of rows, each by shares that other rows have chosen
 
 
 def row_losses(objective: MeanLoss, scores: Array, rows: Rows) -> Array:
@@ -47,92 +40,52 @@ def row_losses(objective: MeanLoss, scores: Array, rows: Rows) -> Array:
     return np.asarray(squares + 1.0 - 2.0 * probabilities[np.arange(truth.size), truth])
 
 
-def decided(
-    objective: MeanLoss, scores: Mapping[str, Array], rows: Rows, half: NDArray[np.bool_], *, few: bool
-) -> Decision:
-    """Shares of the kinds that answer best.
+def weighed(
+    objective: MeanLoss, scores: Sequence[Array], rows: Rows, random: np.random.RandomState
+) -> Ensemble:
+    """Shares by greedy selection with replacement (Caruana et al. 2004): the mean of those that halves of the rows choose.
 
-    What is told of their loss is measured across: each half of the rows judges what the other has decided. Kinds other than
-    trees are taken only if they are better there or, where rows are few, if linear models are about as good.
+    Every half is judged by the shares that the other has chosen. So the loss of an ensemble is as honest as that of a single
+    model, and shares that only some rows like are small.
 
     Parameters
     ----------
-    scores : mapping from str to (m, K)
-        Of rows that have not been learned from, by kind; "trees" among them.
+    scores : sequence of (m, K)
+        What each member says of ``rows``, which it has not learned from.
     rows : (m,) int
-    half : (m,) bool
-        Which half each row is in.
-    few : bool
-        Whether the simplest kind is to be taken of those that are about as good as the best, and a blend only if it is better
-        by more than a standard error.
     """
-    weight = objective.shares(rows)
-    losses = {kind: row_losses(objective, said, rows) for kind, said in scores.items()}
-    of_trees = losses["trees"]
-    shares = _best_shares(objective, scores, losses, rows, few)
-    if set(shares) != {"trees"}:
-        across = np.empty(rows.size)
-        for judging in (half, ~half):
-            decides = ~judging
-            others = _best_shares(
-                objective,
-                {kind: said[decides] for kind, said in scores.items()},
-                {kind: loss[decides] for kind, loss in losses.items()},
-                rows[decides],
-                few,
-            )
-            blended = _blended([scores[kind][judging] for kind in others], list(others.values()))
-            across[judging] = row_losses(objective, blended, rows[judging])
-        if weight @ across < weight @ of_trees or (few and set(shares) == {"linear"}):
-            error = _standard_error(of_trees - across, weight)
-            return Decision(shares, float(weight @ across), float(weight @ of_trees), error)
-    return Decision({"trees": 1.0}, float(weight @ of_trees), float(weight @ of_trees))
+    members, shares, losses = np.array(scores), np.zeros(len(scores)), np.zeros(rows.size)
+    for _ in range(_HALVINGS):
+        shuffled = random.permutation(rows.size)
+        for choosing, judging in _both_ways(np.array_split(shuffled, 2)):
+            own = _selected(objective, members[:, choosing[:_MOST_ROWS]], rows[choosing[:_MOST_ROWS]])
+            shares += own / (2 * _HALVINGS)
+            together = np.tensordot(own, members[:, judging], axes=1)
+            losses[judging] += row_losses(objective, together, rows[judging]) / _HALVINGS
+    shares[shares < _LEAST_SHARE] = 0.0
+    return Ensemble(shares / shares.sum(), losses)
 
 
-def _best_shares(
-    objective: MeanLoss, scores: Mapping[str, Array], losses: Mapping[str, Array], rows: Rows, few: bool
-) -> dict[str, float]:
-    """One kind, or a blend that is better than it; with few rows by more than a standard error of the difference."""
-    weight = objective.shares(rows)
-    ranked = sorted(losses, key=lambda kind: (float(weight @ losses[kind]), _SIMPLEST_FIRST.index(kind)))
-    best = ranked[0]
-    if few:
-        level = [kind for kind in ranked if not _clearly_less(losses[best], losses[kind], weight)]
-        best = min(level, key=_SIMPLEST_FIRST.index)
-    kinds = list(dict.fromkeys([best, *ranked]))[:_MOST]
-    least, parts = losses[best], [1.0, *[0.0] * (len(kinds) - 1)]
-    said = [scores[kind] for kind in kinds]
-    for steps in _simplex(len(kinds)):
-        loss = row_losses(objective, _blended(said, steps), rows)
-        if weight @ loss < weight @ least:
-            least, parts = loss, steps
-    if few and not _clearly_less(least, losses[best], weight):
-        return {best: 1.0}
-    return {kind: part for kind, part in zip(kinds, parts, strict=True) if part > 0}
+def _both_ways(halves: list[Rows]) -> list[tuple[Rows, Rows]]:
+    first, second = halves
+    return [(first, second), (second, first)]
 
 
-def _simplex(n_kinds: int) -> list[list[float]]:
-    """Shares that sum to 1, in steps of a tenth, of which at least two are positive."""
-    whole = [[step] for step in range(_STEPS + 1)]
-    for _ in range(n_kinds - 2):
-        whole = [[*steps, step] for steps in whole for step in range(_STEPS + 1 - sum(steps))]
-    ends = [[*steps, _STEPS - sum(steps)] for steps in whole] if n_kinds > 1 else []
-    return [[step / _STEPS for step in steps] for steps in ends if max(steps) < _STEPS]
+def _selected(objective: MeanLoss, members: Array, rows: Rows) -> Array:
+    """(M,) shares: each step adds the member with which the mean of all that were added is best."""
+    weight, counts, total = objective.shares(rows), np.zeros(len(members)), np.zeros(members.shape[1:])
+    if len(members) == 1:
+        return np.ones(1)
+    for step in range(1, _STEPS + 1):
+        losses = [weight @ row_losses(objective, (total + member) / step, rows) for member in members]
+        best = int(np.argmin(losses))
+        counts[best] += 1
+        total += members[best]
+    return counts / _STEPS
 
 
-def _blended(scores: Sequence[Array], shares: Sequence[float]) -> Array:
-    total = np.zeros_like(scores[0])
-    for said, share in zip(scores, shares, strict=True):
-        total += share * said
-    return total
-
-
-def _clearly_less(loss: Array, other: Array, weight: Array) -> bool:
-    """Whether a mean is less than another by more than a standard error of their difference."""
-    return float(weight @ (other - loss)) > _standard_error(other - loss, weight)
-
-
-def _standard_error(differences: Array, weight: Array) -> float:
-    """Of their weighted mean."""
+def excess(losses: Array, others: Array, weight: Array) -> tuple[float, float]:
+    """By how much the mean loss of one model exceeds that of another on the same rows, and the standard error of that."""
+    differences = losses - others
     mean = float(weight @ differences)
-    return float(np.sqrt(weight**2 @ (differences - mean) ** 2))
+    return mean, float(np.sqrt(weight**2 @ (differences - mean) ** 2))

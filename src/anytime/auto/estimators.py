@@ -23,10 +23,7 @@ from anytime.trees.clock import Clock, inner_fit
 from anytime.validation import warn_caller
 
 _TREES_SHARE = 0.6  # of a time budget
-_RATE, _ROUNDS = (
-    0.05,
-    600,
-)  # of the trees: slower and a little better than those of SpeedBoost, which other kinds outweigh anyway
+_ROUNDS = 300  # of boosted trees, at most
 
 
 class _Auto(BoostedModel):
@@ -83,7 +80,6 @@ class _Auto(BoostedModel):
                 raise ValueError(f"kinds names {kind!r}; there are {', '.join(KINDS)}, and trees always")
         kind_of_trees = SpeedBoostClassifier if isinstance(self, ClassifierFace) else SpeedBoostRegressor
         trees = kind_of_trees(
-            learning_rate=_RATE,
             n_estimators=_ROUNDS,
             max_stages=self.max_stages,
             budgets=self.budgets,
@@ -93,18 +89,26 @@ class _Auto(BoostedModel):
         clock = training.clock
         seconds = _TREES_SHARE * (clock.seconds - clock.elapsed)
         inner = Clock(seconds if np.isfinite(seconds) else None, clock.verbose)
+        improvement = None
         with warnings.catch_warnings(record=True) as of_trees:
             warnings.simplefilter("always")
             try:
                 with inner_fit():
                     trees._learn(replace(training, clock=inner))
+                improvement = Improvement(
+                    training,
+                    trees.plan_,
+                    trees._booster,
+                    trees._promise,
+                    trees.budgets,
+                    kinds,
+                    self._threads(),
+                )
             except KeyboardInterrupt:
                 if not hasattr(trees, "plan_"):
                     raise
-                kinds = ()
-        improvement = Improvement(training, trees.plan_, trees._booster, kinds, self._threads())
-        self.plan_ = improvement.improved()
-        if improvement.interrupted or (not kinds and self.kinds):
+        self.plan_ = trees.plan_ if improvement is None else improvement.improved()
+        if improvement is None or improvement.interrupted:
             warn_caller("interrupted: kinds that were not tried by then are missing")
         elif self.time_budget is not None and (improvement.out_of_time or of_trees):
             warn_caller(
@@ -116,8 +120,11 @@ class _Auto(BoostedModel):
 def _family(block: Block) -> dict[str, float]:
     """Kinds of models in a stage, with their shares."""
     if isinstance(block, BlendBlock):
-        parts = zip(block.parts, block.shares.tolist(), strict=True)
-        return {name: share for part, share in parts for name in _family(part)}
+        total = dict[str, float]()
+        for part, share in zip(block.parts, block.shares.tolist(), strict=True):
+            for name in _family(part):
+                total[name] = total.get(name, 0.0) + share
+        return total
     if isinstance(block, DenseBlock):
         if len(block.layers) > 1:
             return {"network": 1.0}
@@ -132,33 +139,33 @@ def _family(block: Block) -> dict[str, float]:
 class AutoClassifier(ClassifierFace, _Auto):
     """A classifier without a method to choose: the best of several kinds of models at every budget.
 
-    SpeedBoost finds an order of purchases, branches for known budgets, and boosted trees for each set of groups. Then linear
-    models, forests of extra-random trees and a small network that accepts missing groups are tried on these sets. Where rows
-    that none has learned from prefer one of them, or a blend, it answers there instead.
+    SpeedBoost finds an order of purchases, branches for known budgets, and boosted trees for each set of groups. Each set then
+    gets an ensemble of boosted trees, linear models, forests of extra-random trees and a small network that accepts missing
+    groups. Rows that the models have not learned from decide how much each kind counts, and which set answers a budget.
 
     Parameters
     ----------
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
+        Weights of the classes. "balanced": inversely proportional to their frequency. None: 1 each.
     kinds : "all" or list of {"linear", "products", "forest", "network"}, default="all"
         What is tried besides boosted trees. "products" are linear models of up to 20 columns, their squares and their products.
     max_stages : int, default=24
-        The most stages that the plan may have. With more purchases than that, stages are spaced evenly on the logarithm of cost.
+        Maximum number of stages. With more purchases than that, stages are spaced evenly on the logarithm of cost.
     budgets : array-like of float, default=None
         Known budgets to plan for, in the unit of ``costs``. None: up to 24, spaced evenly on the logarithm of cost.
     categorical_features : "from_dtype", list of columns or None, default="from_dtype"
-        Columns that hold categories. "from_dtype": those of a table that are no numbers. In an array, name those, which hold
+        Columns that hold categories. "from_dtype": the non-numeric columns of a table. In an array, name those, which hold
         whole numbers from 0 on.
     time_budget : float, default=None
         Seconds that ``fit`` may take. None: no limit. Boosted trees take three fifths of it, other kinds what is left.
     budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
+        Budget used when ``predict`` is given no bound: the most that any row may pay. None: no limit.
     meter : {"model", "realised"}, default="model"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     calibration : "auto" or None, default=None
-        "auto": a fifth of the training rows, at most 5,000, is held out to calibrate every stage. None: none are.
+        "auto": a fifth of the training rows, at most 5,000, is held out to calibrate every stage. None: no rows.
     random_state : int, RandomState or None, default=None
         Seed; the same seed gives the same model.
     n_jobs : int, default=None
@@ -203,6 +210,11 @@ class AutoRegressor(RegressorFace, _Auto):
     ----------
     families_, plan_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
         As in :class:`AutoClassifier`.
+
+    See Also
+    --------
+    AutoClassifier : The same for classes.
+    SpeedBoostRegressor : Boosted trees alone, which train faster.
 
     Examples
     --------

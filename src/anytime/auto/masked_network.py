@@ -32,7 +32,6 @@ _BATCH = 128
 _UNWATCHED = 16_384  # rows learned from between two looks at the clock
 _LOOK, _PATIENCE = 5, 4  # epochs between two looks at held-out rows, and looks without gain
 _ASIDE = 0.1  # of the rows, to look at
-_ON_ALL_ROWS = 1.5  # times as long as on a part of the rows
 _LEAST_ROWS = 800  # below which a network has too little to learn from
 
 
@@ -43,13 +42,13 @@ class MaskedNetwork:
     ----------
     training : Training
     sets : sequence of (G,) bool
-        Sets that will be asked for. Half of the masks in training are of these, half are drawn at random.
+        Half of the masks in training are of these, half are drawn at random.
     seed : int
 
     Attributes
     ----------
     seconds : float
-        That a training on a part of the rows may take; one that has to be cut short gives nothing.
+        That a training may take; one that has to be cut short gives nothing.
     """
 
     name = "network"
@@ -57,14 +56,13 @@ class MaskedNetwork:
     def __init__(self, training: Training, sets: Sequence[NDArray[np.bool_]], seed: int) -> None:
         self.training, self.sets, self.seed = training, np.array(sets), seed
         self.codes, self.seconds = frequent_codes(training), np.inf
-        self._trained: dict[bytes | None, tuple[Inputs, Layers] | None] = {}
+        self._trained: dict[int, tuple[Inputs, Layers] | None] = {}  # one for each part of the rows
 
-    def fit(self, columns: NDArray[np.bool_], rows: Rows | None) -> Block | None:
+    def fit(self, columns: NDArray[np.bool_], rows: Rows, number: int = 0) -> Block | None:
         """The network on the groups of some columns, trained on ``rows`` with masks of all kinds; None: it could not be."""
-        key = None if rows is None else rows.tobytes()
-        if key not in self._trained:
-            self._trained[key] = self._train(rows)
-        trained = self._trained[key]
+        if number not in self._trained:
+            self._trained[number] = self._train(rows, (self.seed + number) % 2**31)
+        trained = self._trained[number]
         if trained is None:
             return None
         inputs, ((weights, bias), *others) = trained
@@ -76,14 +74,13 @@ class MaskedNetwork:
         told = bias + owned.astype(np.float64) @ weights[inputs.size :]
         return DenseBlock(inputs.taken(kept), [(first, told), *others])
 
-    def _train(self, rows: Rows | None) -> tuple[Inputs, Layers] | None:
+    def _train(self, rows: Rows, seed: int) -> tuple[Inputs, Layers] | None:
         training, objective, began = self.training, self.training.objective, time.monotonic()
-        allowed = self.seconds * (_ON_ALL_ROWS if rows is None else 1.0)
         X, y, weight = learned_from(training, rows)
         classifies, n_outputs = LINKS[training.loss.link].classifies, training.base.size
         if len(X) < _LEAST_ROWS or not can_learn(training, X, y):
             return None
-        random = np.random.RandomState(self.seed)
+        random = np.random.RandomState(seed)
         inputs = Inputs.of(X, range(X.shape[1]), self.codes, products=False)
         Z, group = inputs.matrix(X), training.costs.column_group[inputs.column]
         unit, offset = np.ones(n_outputs), np.zeros(n_outputs)
@@ -98,7 +95,7 @@ class MaskedNetwork:
         net = kind(
             hidden_layer_sizes=_HIDDEN,
             batch_size=min(_BATCH, learned.size),
-            random_state=self.seed,
+            random_state=seed,
             alpha=1e-4,
         )
         judged = self._masked(Z[aside], group, random)
@@ -114,13 +111,11 @@ class MaskedNetwork:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ConvergenceWarning)
                     net.partial_fit(masked[part], target[taken[part]], **more)
-                if time.monotonic() - began > allowed:
+                if time.monotonic() - began > self.seconds:
                     return None  # a network that has not learned to its end is no match for trees
             if epoch % _LOOK:
                 continue
-            loss = objective.value_of(
-                unit * _forward(net, judged) + offset, aside if rows is None else rows[aside]
-            )
+            loss = objective.value_of(unit * _forward(net, judged) + offset, rows[aside])
             if loss < best:
                 best, idle = loss, 0
                 kept = [(w.copy(), b.copy()) for w, b in zip(net.coefs_, net.intercepts_, strict=True)]

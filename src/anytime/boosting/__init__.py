@@ -1,4 +1,4 @@
-"""Boosting: gradient descent in a space of functions, one weak learner at a time, for its gain per cost."""
+"""Boosting: gradient descent in a space of functions, with weak learners chosen by gain per cost."""
 
 from anytime.boosting.additive import (
     AdditiveSpeedBoostClassifier,

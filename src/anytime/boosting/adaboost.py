@@ -4,8 +4,6 @@ Mukherjee and Schapire, *A theory of multiclass boosting*; what SpeedBoost is co
 004, section 4.1). Costs are charged but do not count in the choice.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from anytime.boosting.objective import MeanLoss, Rows
@@ -48,6 +46,6 @@ def _vote(direction: Array) -> float:
     vote = float(raised.max(initial=0.0))
     if not np.isclose(raised[raised > 0], vote, rtol=1e-9, atol=0).all():
         raise ValueError(
-            "AdaBoost needs classifiers, whose votes are all of one size: TreeLearner(leaf='vote')"
+            "AdaBoost needs learners whose votes all have the same size: TreeLearner(leaf='vote')"
         )
     return vote

@@ -1,7 +1,5 @@
 """Stages that add up: the SpeedBoost family of the papers, followed on held-out rows and turned into a plan."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -88,7 +86,10 @@ class Adding:
         """Go on until there are so many stages, none helps, time is up, or validation rows have not gained for long."""
         steps, clock, self.cut_short = self.trainer.steps, self.training.clock, False
         if n_estimators < len(steps):
-            raise ValueError(f"n_estimators={n_estimators}, but {len(steps)} stages are there to go on from")
+            raise ValueError(
+                f"n_estimators={n_estimators}, but the fitted model already has {len(steps)} stages; "
+                "raise n_estimators or set warm_start=False"
+            )
         while len(steps) < n_estimators:
             if steps and clock.over:
                 self.cut_short = True
@@ -106,18 +107,18 @@ class Adding:
 
     def take_up(self, training: Training, rules: BoostingRules) -> None:
         """Make sure that a further ``run`` is for the same rows and by the same rules; its time begins now."""
-        known = self.training
+        earlier = self.training
         same = (
             rules == self.rules
-            and np.array_equal(training.table.X, known.table.X, equal_nan=True)
-            and np.array_equal(training.objective.y, known.objective.y)
-            and np.array_equal(training.objective.weight, known.objective.weight)
+            and np.array_equal(training.table.X, earlier.table.X, equal_nan=True)
+            and np.array_equal(training.objective.y, earlier.objective.y)
+            and np.array_equal(training.objective.weight, earlier.objective.weight)
         )
         if not same:
             raise ValueError(
-                "warm_start goes on with the same rows, targets, weights and method; set it to False to learn anew"
+                "warm_start=True continues on the same rows, targets, weights and method; set it to False to start over"
             )
-        self.training = replace(known, clock=training.clock)
+        self.training = replace(earlier, clock=training.clock)
 
     def __reduce__(self) -> Any:
         return type(None), ()  # a pickle does not hold it: it is as large as the training rows

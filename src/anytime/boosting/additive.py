@@ -1,7 +1,5 @@
 """The SpeedBoost family of the papers: stages that add to the answer, each chosen for its gain per cost."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Real
@@ -19,7 +17,7 @@ from anytime.boosting.objective import MeanLoss
 from anytime.boosting.trainer import BoostingRules, Trainer
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS, Loss, training_loss
-from anytime.parameters import declared, not_negative, store, without
+from anytime.parameters import declared, not_negative, shared, store, without
 from anytime.validation import warn_caller
 
 # The variants of Grubb's thesis as settings of one trainer; see ``anytime.boosting.trainer``.
@@ -41,9 +39,7 @@ class _AdditiveSpeedBoost(BoostedModel):
         **BoostedModel._parameter_constraints,
         "method": [StrOptions(set(METHODS))],
         "learners": [list, tuple, None],
-        "cost_aware": ["boolean"],
-        "schedule": [StrOptions({"greedy", "doubling"})],
-        "c_min": [Interval(Real, 0, None, closed="neither"), None],
+        "c_min": [*shared("c_min")["c_min"], None],
         "holdout": [Interval(Real, 0, 1, closed="neither"), None],
         "filters": [callable, None],
         "weight_regularization": [not_negative],
@@ -90,7 +86,7 @@ class _AdditiveSpeedBoost(BoostedModel):
         refits = METHODS[self.method]["reweight"] == "all"
         if self.weight_regularization and not refits:
             raise ValueError(
-                f"weight_regularization means nothing with method={self.method!r}; it is for 'omp' and 'omp_gain', which refit "
+                f"weight_regularization has no effect with method={self.method!r}; it is for 'omp' and 'omp_gain', which refit "
                 "all weights"
             )
         if self.method == "adaboost" and not isinstance(self, ClassifierFace):
@@ -118,9 +114,14 @@ class _AdditiveSpeedBoost(BoostedModel):
             learning_rate=1.0 if full_steps else self.learning_rate,
             largest=_longest(training),
         )
-        known = self.__dict__.get("_run") if self.warm_start else None
-        if known is None:
-            known = Adding(
+        adding = self.__dict__.get("_run") if self.warm_start else None
+        if adding is None:
+            if training.earlier is not None:
+                warn_caller(
+                    "warm_start: a model that was loaded, unpickled or fitted without warm_start has no training data to "
+                    "continue from; training starts over"
+                )
+            adding = Adding(
                 training,
                 rules,
                 self._learners(training),
@@ -129,21 +130,21 @@ class _AdditiveSpeedBoost(BoostedModel):
                 trainer=self._trainer,
             )
         else:
-            known.take_up(training, rules)
+            adding.take_up(training, rules)
         try:
-            known.run(self.n_estimators, self.n_iter_no_change)
+            adding.run(self.n_estimators, self.n_iter_no_change)
         except KeyboardInterrupt:
-            if not known.trainer.steps:
+            if not adding.trainer.steps:
                 raise
             warn_caller(
-                f"interrupted: the model has {known.plan.n_stages} of {self.n_estimators} stages",
+                f"interrupted: the model has {adding.plan.n_stages} of {self.n_estimators} stages",
             )
-        if known.cut_short:
-            self._warn_of_time(known.plan.n_stages, self.n_estimators, "stages")
+        if adding.cut_short:
+            self._warn_of_time(adding.plan.n_stages, self.n_estimators, "stages")
         if self.warm_start:
-            self._run = known
-        self.steps_ = known.trainer.steps
-        self.plan_ = known.plan
+            self._run = adding
+        self.steps_ = adding.trainer.steps
+        self.plan_ = adding.plan
 
     def _learners(self, training: Training) -> list[Any]:
         if self.learners is not None:
@@ -181,46 +182,47 @@ def _longest(training: Training) -> float:
 class AdditiveSpeedBoostClassifier(ClassifierFace, _AdditiveSpeedBoost):
     """SpeedBoost as in the papers: each stage adds the weak predictor with the most improvement per unit of cost.
 
-    Grubb and Bagnell, *SpeedBoost* (2012); Grubb, *Anytime Prediction* (2014), chapter 6. Nothing is computed twice, which is
-    right where evaluating trees costs as much as features; :class:`SpeedBoostClassifier` is better where features are dear.
+    Grubb and Bagnell, *SpeedBoost* (2012); Grubb, *Anytime Prediction* (2014), chapter 6. Nothing is computed twice, which
+    suits trees that cost as much as features; :class:`SpeedBoostClassifier` is better if features are expensive.
 
     Parameters
     ----------
     method : {"proj", "mp", "omp", "omp_gain", "adaboost"}, default="proj"
         "proj": each learner's best fit to the gradient, chosen by true gain per cost. "mp": by squared inner product with the
-        gradient. "omp": as "mp", with all weights fitted again after each step; "omp_gain": by the gain after that
+        gradient. "omp": as "mp", with all weights refitted after each step; "omp_gain": by the gain after refitting
         (the rule of SpeedBoost.FR). "adaboost": AdaBoost, and AdaBoost.MM for more than two classes: learners vote, and the one
-        of most gain is taken with the step that its edge gives, whatever it costs.
+        with the largest gain is added with the weight that follows from its edge, whatever it costs.
     loss : {"auto", "logistic", "multinomial", "exponential", "multiclass_exponential", ...} or Loss, default="auto"
         "auto": logistic for two classes, multinomial for more.
     learners : list of learners, default=None
-        What competes, see :mod:`anytime.boosting.learners`. None: small and large trees at three prices of first use;
+        The competing learners, see :mod:`anytime.boosting.learners`. None: small and large trees with three cost penalties;
         for "adaboost", trees that vote.
     n_estimators : int, default=200
-        Number of trees or learners in the ensemble. The most: each is a stage.
+        This is the maximum; each is a stage.
     learning_rate : float, default=0.1
-        Factor by which each learner's step is shrunk. The papers print 1; "omp" and "adaboost" take no other.
-    cost_aware : bool, default=True
-        False: choose by improvement alone. A baseline; costs are charged all the same.
-    schedule : {"greedy", "doubling"}, default="greedy"
-        "doubling": never take what costs more than everything so far.
+        The papers use 1; "omp" and "adaboost" require it.
     c_min : float, default=None
-        Doubling: the most that the first stage may cost. None: the cheapest candidate.
+        None: that of the cheapest candidate.
     holdout : float, default=None
-        Share of the rows, drawn anew for each stage, on which candidates are compared instead of where they were fitted.
+        Share of the rows, drawn anew for each stage, on which candidates are compared. None: the rows they were fitted to.
     filters : callable, default=None
-        Filters to choose from, such as ``anytime.boosting.margin_filters()``; a stage then works only on rows that its filter
-        lets pass.
+        Filters to choose from, such as ``anytime.boosting.margin_filters()``; a stage then works only on the rows that pass
+        its filter.
     weight_regularization : float, default=0.0
         "omp": half of it times the squared weights of the learners is added to the loss.
     warm_start : bool, default=False
-        Whether ``fit`` goes on from the fitted model. On the same rows, when ``n_estimators`` has grown. A model from a file or
-        a pickle begins anew.
+        It needs the same rows and a larger ``n_estimators``. A model from a file or a pickle starts over.
 
     Attributes
     ----------
     steps_ : list of Step
-        Gain, cost, edge and rivals of each stage; not kept in a file.
+        Gain, cost, edge and rivals of each stage; not saved to files.
+
+    See Also
+    --------
+    SpeedBoostClassifier : Better at most budgets: stages replace each other.
+    GradientBoostingClassifier : One exchange rate between loss and cost.
+    CascadeClassifier : Rejected rows stay rejected.
 
     Examples
     --------
@@ -235,7 +237,7 @@ class AdditiveSpeedBoostClassifier(ClassifierFace, _AdditiveSpeedBoost):
 @declared(like=AdditiveSpeedBoostClassifier)
 @without("class_weight")
 class AdditiveSpeedBoostRegressor(RegressorFace, _AdditiveSpeedBoost):
-    """SpeedBoost as in the papers, for numbers.
+    """SpeedBoost as in the papers, for regression.
 
     Parameters
     ----------
@@ -246,6 +248,11 @@ class AdditiveSpeedBoostRegressor(RegressorFace, _AdditiveSpeedBoost):
     ----------
     steps_
         As in :class:`AdditiveSpeedBoostClassifier`.
+
+    See Also
+    --------
+    SpeedBoostRegressor : Better at most budgets: stages replace each other.
+    GradientBoostingRegressor : One exchange rate between loss and cost.
 
     Examples
     --------
@@ -260,7 +267,7 @@ class AdditiveSpeedBoostRegressor(RegressorFace, _AdditiveSpeedBoost):
 @declared(like=AdditiveSpeedBoostClassifier)
 @without("class_weight", "calibration")
 class AdditiveSpeedBoostRanker(BoostedRanker, _AdditiveSpeedBoost):
-    """SpeedBoost as in the papers, for the order of documents; ``score`` is NDCG.
+    """SpeedBoost as in the papers, for ranking; ``score`` is NDCG.
 
     Parameters
     ----------
@@ -271,6 +278,10 @@ class AdditiveSpeedBoostRanker(BoostedRanker, _AdditiveSpeedBoost):
     ----------
     steps_
         As in :class:`AdditiveSpeedBoostClassifier`.
+
+    See Also
+    --------
+    SpeedBoostRanker : Better at most budgets: stages replace each other.
 
     Examples
     --------

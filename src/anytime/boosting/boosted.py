@@ -1,26 +1,27 @@
-"""What all boosted models share: reading tables, targets and weights, and turning what was learned into a plan."""
+"""The common part of boosted models: reading tables, targets and weights, and building a plan."""
 
 from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, fields
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from anytime.boosting.learners import TrainingRows
 from anytime.boosting.objective import MeanLoss
+from anytime.bounded_runs import Budget
 from anytime.calibrated import holding_out
 from anytime.costs import BoundCosts
-from anytime.estimator import Budget, ClassifierFace, RegressorFace, ValueFace
+from anytime.estimator import ClassifierFace, RegressorFace, ValueFace
 from anytime.losses import LINKS, Loss, training_loss
 from anytime.parameters import shared
 from anytime.plan import Array, Plan
-from anytime.spreading import read_rows
+from anytime.spreading import announce, read_rows
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
 from anytime.trees.clock import Clock
@@ -28,16 +29,13 @@ from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import checked_weights, split_rows
 from anytime.validation import class_labels, numbered_classes, target_numbers, warn_caller, weighed_by_class
 
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
-
 _LONG_QUERY, _PART_OF_QUERY = 200, 100  # rows of a query that is cut, and of its parts
 _BEST_GRADE = 60  # of a document; larger powers of 2 would drown all others
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Everything a learner needs to know of the data."""
+    """The data, as learners need it."""
 
     table: TrainingRows
     objective: MeanLoss
@@ -49,15 +47,15 @@ class Training:
     query: NDArray[np.intp] | None  # (n,): rows of a query stay together
     random: np.random.RandomState
     clock: Clock
-    earlier: Plan | None = None  # what to go on from
+    earlier: Plan | None = None  # what to continue from
 
     @property
     def loss(self) -> Loss:
-        """What is learned by."""
+        """The training loss."""
         return self.objective.loss
 
     def folds(self, most: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Up to so many splits into rows to learn from and rows to judge on, in which every row is judged once."""
+        """Up to this many splits into training and validation rows; every row is validated once."""
         unit = np.arange(len(self.table)) if self.query is None else self.query
         n_units = int(unit.max()) + 1
         n_folds = min(most, n_units)
@@ -92,7 +90,7 @@ def trees_of(plan: Plan, stage: int) -> TreeArrays:
 
 
 class BoostedModel(ColumnModel):
-    """What all boosted models share."""
+    """Base of all boosted models."""
 
     class_weight: Any  # of classifiers
     time_budget: float | None
@@ -100,7 +98,8 @@ class BoostedModel(ColumnModel):
     # parameters of most; what they are where they are none
     max_bins: int = 255
     validation_fraction: float | None = 0.2
-    _spreads = False  # whether a cluster can fit it
+    # what a cluster does for it: "rows" are shared out, or "tasks" run side by side
+    _spreads: str | None = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "loss": [str, Loss],
@@ -111,22 +110,24 @@ class BoostedModel(ColumnModel):
 
     @holding_out
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from rows. A fit that fails leaves the model as it was.
+        """Fit the model. If the fit fails, the model stays as it was.
 
         Parameters
         ----------
         X : (n, d)
-            Numbers, NaN where one is missing; columns of a table may be categories.
+            Numbers, with NaN for missing values; columns of a table may be categories.
         y : (n,), or (n, k) for a regressor with several targets
         sample_weight : (n,), default=None
-            A row of weight 0 is as good as absent.
+            Rows of weight 0 are ignored.
         """
         return self._fit(X, y, sample_weight)
 
     def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, qid: ArrayLike | None = None) -> Self:
         self._validate_params()
         trained = copy.copy(self)
-        trained._learn(trained._training(X, y, sample_weight, qid))
+        training = trained._training(X, y, sample_weight, qid)
+        trained._learn(training)
+        training.table.end()
         self.__dict__ = trained.__dict__
         return self
 
@@ -170,7 +171,7 @@ class BoostedModel(ColumnModel):
         if loss.ranks:
             if not ((targets >= 0) & (targets <= _BEST_GRADE)).all():
                 raise ValueError(
-                    f"grades must be numbers from 0 to {_BEST_GRADE}, as a grade counts 2^grade - 1; y has "
+                    f"grades must be numbers from 0 to {_BEST_GRADE}, because a grade counts as 2^grade - 1; y has "
                     f"{targets.min():g} to {targets.max():g}"
                 )
             parts = _parts(np.zeros(len(targets), dtype=np.intp) if query is None else query, random)
@@ -196,16 +197,16 @@ class BoostedModel(ColumnModel):
         )
 
     def _going_on(self, costs: BoundCosts, loss: Loss, plan: Plan | None, classes: Any) -> Plan | None:
-        """The fitted plan, where training goes on from it; another table is refused."""
+        """The fitted plan, where training continues from it; another table is refused."""
         if plan is None or not getattr(self, "warm_start", False):
             return None
         same_classes = classes is None or np.array_equal(classes, self.classes_)
         if plan.link != loss.link or not same_classes or plan.n_features != costs.column_group.size:
             raise ValueError(
-                "warm_start goes on with the same table, which has the same columns and classes; set it to False to learn anew"
+                "warm_start=True continues on the same table, with the same columns and classes; set it to False to start over"
             )
         if plan.costs.costs != costs.costs:
-            raise ValueError("warm_start goes on with the same costs; set it to False to learn anew")
+            raise ValueError("warm_start=True continues with the same costs; set it to False to start over")
         return plan
 
     def _split(
@@ -250,7 +251,7 @@ class BoostedModel(ColumnModel):
         kinds = {ClassifierFace: "classifier", RegressorFace: "regressor"}
         kind = next((kind for face, kind in kinds.items() if isinstance(self, face)), "ranker")
         if LINKS[loss.link].classifies != (kind == "classifier") or (loss.ranks and kind != "ranker"):
-            raise ValueError(f"the loss {loss.name!r} is not one for a {kind}")
+            raise ValueError(f"the loss {loss.name!r} cannot be used by a {kind}")
         if kind == "classifier" and LINKS[loss.link].binary and len(self.classes_) > 2:
             raise ValueError(f"the loss {loss.name!r} is for 2 classes, but y has {len(self.classes_)}")
         return loss
@@ -263,12 +264,12 @@ class BoostedModel(ColumnModel):
 
 
 class BoostedRanker(ValueFace):
-    """What rankers share: scores that order the rows of a query, and NDCG to judge them by."""
+    """Base of rankers: scores order the rows of a query; ``score`` is NDCG."""
 
     def fit(
         self: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None, qid: ArrayLike | None = None
     ) -> Any:
-        """Learn from rows and their grades. A fit that fails leaves the model as it was.
+        """Fit the model to graded rows. If the fit fails, the model stays as it was.
 
         Parameters
         ----------
@@ -278,9 +279,10 @@ class BoostedRanker(ValueFace):
         sample_weight : (n,), default=None
             The same for all rows of a query.
         qid : (n,), default=None
-            The query of each row; rows are compared within it. None: one query. Of a query of more than 200 rows, training
-            compares each with about 100 others drawn at random.
+            The query of each row; rows are compared within queries. None: one query. In a query of more than 200 rows, training
+            compares each row with about 100 others drawn at random.
         """
+        announce(self, X)
         return self._fit(X, y, sample_weight, qid)
 
     def _loss(self: Any, targets: NDArray[Any]) -> Loss:

@@ -89,9 +89,9 @@ def sets_within(
     return _best_first(worth_of)
 
 
-def _best_first(found: dict[Groups, float]) -> list[Groups]:
-    known = [groups for groups, worth in found.items() if not np.isnan(worth)]
-    return sorted(known, key=lambda groups: (-found[groups], sorted(groups)))
+def _best_first(worth_of: dict[Groups, float]) -> list[Groups]:
+    measured = [groups for groups, worth in worth_of.items() if not np.isnan(worth)]
+    return sorted(measured, key=lambda groups: (-worth_of[groups], sorted(groups)))
 
 
 def _exchanged(
@@ -100,7 +100,7 @@ def _exchanged(
     groups: Groups,
     value: Value,
     promise: Array,
-    found: dict[Groups, float],
+    worth_of: dict[Groups, float],
 ) -> None:
     """Swap one group, or none, for one or two that fit, while the value rises."""
 
@@ -109,12 +109,12 @@ def _exchanged(
 
     for _ in range(_STEPS):
         others = sorted(_swaps(sets, budget, groups, promise), key=lambda s: (-promised(s), sorted(s)))
-        tried = [other for other in others if other not in found][:_TRIED]
-        found |= {other: value(other) for other in tried}
-        better = [other for other in tried if found[other] > found[groups]]
+        tried = [other for other in others if other not in worth_of][:_TRIED]
+        worth_of |= {other: value(other) for other in tried}
+        better = [other for other in tried if worth_of[other] > worth_of[groups]]
         if not better:
             return
-        groups = max(better, key=found.__getitem__)
+        groups = max(better, key=worth_of.__getitem__)
 
 
 def _swaps(sets: GroupSets, budget: int, groups: Groups, promise: Array) -> set[Groups]:
@@ -181,14 +181,14 @@ def branch_sets(
         if np.isnan(mean(answering)):
             return taken
         for_groups = budget - evaluation(answering)
-        found = sets_within(sets, for_groups, order, lambda groups: -mean(groups), promise)
-        found = [groups for groups in found if sets.price(groups) + evaluation(groups) <= budget]
+        ranked = sets_within(sets, for_groups, order, lambda groups: -mean(groups), promise)
+        ranked = [groups for groups in ranked if sets.price(groups) + evaluation(groups) <= budget]
         least = min(mean(groups) for groups in (frozenset[int](), *affordable, *taken))
-        if not found or found[0] in affordable or found[0] in taken or not mean(found[0]) < least:
+        if not ranked or ranked[0] in affordable or ranked[0] in taken or not mean(ranked[0]) < least:
             continue
         unspent = 1 - sets.price(answering) / budget
-        if chosen([losses(groups) for groups in found], losses(answering), unspent):
-            taken.append(found[0])
+        if chosen([losses(groups) for groups in ranked], losses(answering), unspent):
+            taken.append(ranked[0])
     return taken
 
 

@@ -78,14 +78,14 @@ class FittedCandidates:
         time_is_up: Callable[[], bool] = lambda: False,
     ) -> None:
         if not learners:
-            raise ValueError("there must be at least one learner")
+            raise ValueError("give at least one learner")
         for learner in learners:
             if not hasattr(learner, "fit"):
                 raise TypeError(
-                    f"{learner!r} is no learner: it has no fit(task); see anytime.boosting.learners"
+                    f"{learner!r} is not a learner: it has no fit(task); see anytime.boosting.learners"
                 )
         if not step_cost > 0:
-            raise ValueError(f"step_cost must be positive, not {step_cost}: what costs nothing has no rate")
+            raise ValueError(f"step_cost must be positive, not {step_cost}: gains are divided by it")
         self.learners, self.table, self.weight, self.costs = list(learners), table, weight, costs
         self.step_cost, self.filters, self.link = step_cost, filters, LINKS[link]
         # one ledger for all rows; with filters each row has its own

@@ -1,18 +1,19 @@
-"""A rejection cascade, read at any time: the classical way to spend little on rows that are easily ruled out.
+"""A rejection cascade that can be stopped at any time: it spends little on rows that are easy to reject.
 
-Each layer is a boosted classifier with a threshold of its own; what it rejects is negative for good, what it lets pass goes on to
-the next, dearer layer, which is trained on survivors alone (Viola and Jones; the comparator of Grubb, *Anytime Prediction*,
-section 6.5.2). A row that no layer has ruled out yet counts as positive, so before the first layer all rows do.
+Each layer is a boosted classifier with its own threshold. Rows that it rejects stay negative; rows that pass go on to the
+next, more expensive layer, which is trained on these survivors only (Viola and Jones; the comparator of Grubb, *Anytime
+Prediction*, section 6.5.2). A row that no layer has rejected yet counts as positive, so before the first layer all rows do.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import Tags
 
 from anytime._compat import Interval
 from anytime.boosting.boosted import BoostedModel, Training
@@ -29,50 +30,49 @@ from anytime.trees.block import TreeBlock
 from anytime.trees.growing import join
 from anytime.validation import warn_caller
 
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
-
 Mask = NDArray[np.bool_]
 
 
 @declared()
 class CascadeClassifier(ClassifierFace, BoostedModel):
-    """A cascade of boosted classifiers that reject one after the other; the second of two classes is the one to detect.
+    """A cascade of boosted classifiers, each of which rejects rows; it detects the second of two classes.
 
     Parameters
     ----------
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. With None, each layer
-        is trained with the same weight on both classes, whatever remains of them.
+        With None, each layer gives both classes the same total weight, however many rows remain of them.
     detection_rate : float, default=0.995
-        Share of the positives that each layer lets pass, at least, on held-out rows.
+        Minimum share of the positives that pass each layer, on held-out rows.
     false_positive_rate : float, default=0.5
-        Share of the negatives that each layer lets pass, at most: a layer grows until it does. Where boosting ends before any
-        negative can be rejected at this detection rate, the rate is given up for that layer if held-out accuracy gains by it.
+        Maximum share of the negatives that pass each layer: a layer grows until it reaches this. If boosting ends before any
+        negative can be rejected at this detection rate, the layer ignores the rate if that improves held-out accuracy.
     two_sided : bool, default=False
-        Let each layer also accept rows for good, no more than ``1 - detection_rate`` of its negatives among them.
+        Whether layers also accept rows for good, among them at most ``1 - detection_rate`` of their negatives.
     max_stages : int, default=20
-        The most stages that the plan may have. A stage is a layer; there are fewer where no negatives are left, or none can be
-        told from the positives.
+        A stage is a layer; there are fewer if no negatives are left, or none can be separated from the positives.
     n_estimators : int, default=50
-        Number of trees or learners in the ensemble. Here the most trees of a layer.
+        Here the maximum per layer.
     max_depth : int or None, default=1
-        The most splits from root to leaf. None: no limit. 1: stumps.
+        1: stumps.
     validation_fraction : float or None, default=0.3
-        Share of the training rows held out to decide on. None: none are. Thresholds are set on these; on all rows where there
-        are too few.
+        Thresholds are set on these, or on all rows if these are too few.
     evaluation_cost : float, default=0.0
-        Price of evaluating one stage, features apart, in the unit of ``costs``. Here per tree of a layer.
+        Here per tree of a layer.
 
     Attributes
     ----------
     plan_, classes_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
         As in :class:`AnytimeClassifier`; a stage is a layer.
 
+    See Also
+    --------
+    AdditiveSpeedBoostClassifier : With filters, a row that was left out may come back.
+    LadderClassifier : Cheap models in front of a costly one.
+
     Notes
     -----
-    The score of a row is by how much the last layer that it has gone through puts it above that layer's threshold: positive for
-    survivors. Its size is not comparable between layers.
+    The score of a row is its margin over the threshold of the last layer that it passed through: positive for survivors. Scores
+    of different layers are not comparable.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
         if len(self.classes_) > 2:
             raise ValueError(
                 f"Only binary classification is supported. y has {len(self.classes_)} classes, but a cascade "
-                "tells one class, the second, from one other"
+                "separates the second class from the first"
             )
         return targets
 

@@ -1,7 +1,7 @@
 """Filters that a boosting step can choose from, so that it works only on the rows that are still undecided.
 
-A filtered step costs only what the rows that pass have to pay, ``E[φ(x) τ_x(h)]``, and a row that one step leaves out can be
-taken up by a later one: decisions are revocable, unlike those of a cascade (Grubb, *Anytime Prediction*, section 6.5.2).
+A filtered step costs only what the rows that pass have to pay, ``E[φ(x) τ_x(h)]``, and a later step can work on a row that an
+earlier one skipped: decisions are revocable, unlike those of a cascade (Grubb, *Anytime Prediction*, section 6.5.2).
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from anytime.losses import Link
 from anytime.plan import Array
 from anytime.rules import EntropyRule, FunctionRule, MarginRule, Rule, ThresholdRule
 
-Filters = Callable[
-    [Array, Link], Sequence[Rule | None]
-]  # the filters to try, given scores (n, K); None: no filter
+# the filters to try, given scores (n, K); None: no filter
+Filters = Callable[[Array, Link], Sequence[Rule | None]]
 
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)  # the grid is ours: the papers give none
 _EQUAL = 1e-9  # numbers that differ by less, in proportion, are taken for equal: a model's sums are rounded otherwise
@@ -26,14 +25,14 @@ _EQUAL = 1e-9  # numbers that differ by less, in proportion, are taken for equal
 
 @dataclass(frozen=True)
 class ThresholdGrid:
-    """No filter, and one rule at several thresholds, which are chosen anew for the scores of each step.
+    """Candidates: no filter, and one rule at several thresholds, which depend on the scores of each step.
 
     Parameters
     ----------
     rule : ThresholdRule
-        Its own threshold does not matter.
+        Its own threshold is ignored.
     shares : sequence of float
-        About which shares of the rows shall pass.
+        Approximate shares of the rows that pass.
     """
 
     rule: ThresholdRule
@@ -41,7 +40,7 @@ class ThresholdGrid:
 
     def __post_init__(self) -> None:
         if not all(0 < share < 1 for share in self.shares):
-            raise ValueError(f"shares of the rows lie between 0 and 1, but are {tuple(self.shares)}")
+            raise ValueError(f"shares of the rows must lie between 0 and 1, not {tuple(self.shares)}")
 
     def __call__(self, scores: Array, link: Link) -> list[Rule | None]:
         """The filters to try at these scores (n, K)."""
@@ -51,12 +50,12 @@ class ThresholdGrid:
 
 
 def margin_filters(shares: Sequence[float] = SHARES) -> ThresholdGrid:
-    """Rows whose margin is small pass.
+    """Filters that pass rows with a small margin.
 
     Parameters
     ----------
     shares : sequence of float
-        About which shares of the rows shall pass.
+        Approximate shares of the rows that pass.
 
     Examples
     --------
@@ -69,12 +68,12 @@ def margin_filters(shares: Sequence[float] = SHARES) -> ThresholdGrid:
 
 
 def entropy_filters(shares: Sequence[float] = SHARES) -> ThresholdGrid:
-    """Rows whose predicted distribution has a large entropy pass; for two classes, those that ``margin_filters`` lets pass.
+    """Filters that pass rows with a large entropy; for two classes, the same rows as ``margin_filters``.
 
     Parameters
     ----------
     shares : sequence of float
-        About which shares of the rows shall pass.
+        Approximate shares of the rows that pass.
     """
     return ThresholdGrid(EntropyRule(0.0), shares)
 
@@ -82,14 +81,14 @@ def entropy_filters(shares: Sequence[float] = SHARES) -> ThresholdGrid:
 def function_filters(
     function: Callable[[Array], ArrayLike], shares: Sequence[float] = SHARES, *, below: bool = True
 ) -> ThresholdGrid:
-    """Rows for which a function of your own is small (or, without ``below``, large) pass.
+    """Filters that pass rows for which your function is small (or, without ``below``, large).
 
     Parameters
     ----------
     function : callable
         From scores (n, K) to (n,), row by row; see :class:`anytime.rules.FunctionRule`.
     shares : sequence of float
-        About which shares of the rows shall pass.
+        Approximate shares of the rows that pass.
     below : bool, default=True
     """
     return ThresholdGrid(FunctionRule(function=function, below=below), shares)

@@ -1,7 +1,5 @@
 """What the loss of a quick model foretells of the full one: its loss, and how many rounds it needs."""
 
-from __future__ import annotations
-
 import numpy as np
 from sklearn.isotonic import isotonic_regression
 

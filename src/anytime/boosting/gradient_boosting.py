@@ -1,6 +1,4 @@
-"""Gradient boosting on the same trees, cost-blind or at a fixed price of first use."""
-
-from __future__ import annotations
+"""Gradient boosting on the same trees, cost-blind or with a fixed penalty on first use."""
 
 from typing import Any, ClassVar
 
@@ -20,7 +18,7 @@ from anytime.validation import warn_caller
 class _GradientBoosting(BoostedModel):
     """What classifier and regressor share."""
 
-    _spreads = True
+    _spreads = "rows"
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BoostedModel._parameter_constraints,
         "n_iter_no_change": [*shared("n_iter_no_change")["n_iter_no_change"], None],
@@ -62,7 +60,8 @@ class _GradientBoosting(BoostedModel):
             n_before = earlier.n_stages
             if n_before > self.n_estimators:
                 raise ValueError(
-                    f"n_estimators={self.n_estimators}, but {n_before} rounds are there to go on from"
+                    f"n_estimators={self.n_estimators}, but the fitted model already has {n_before} rounds; "
+                    "raise n_estimators or set warm_start=False"
                 )
             start = training.table.scores(earlier)
             bought = costs.closure(np.concatenate([np.empty(0, dtype=np.int32), *earlier.stage_groups]))
@@ -126,31 +125,35 @@ class _GradientBoosting(BoostedModel):
 
 @declared()
 class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
-    """Gradient boosting of histogram trees, readable after any round; with a price on first use, Greedy Miser.
+    """Gradient boosting of histogram trees, which can be stopped after any round; with a cost penalty, Greedy Miser.
 
-    Each round adds a tree per class (one for two classes), fitted to the gradient by Newton's rule. Costs do not matter unless
+    Each round adds a tree per class (one for two classes), fitted to the gradient by Newton's rule. Costs are ignored unless
     ``cost_penalty`` is positive: then a split that needs a feature for the first time must save ``cost_penalty`` times its price
     in impurity (half the sum of squares on the scale of the gradient). With one fixed penalty this is Greedy Miser.
 
     Parameters
     ----------
     n_estimators : int, default=100
-        Number of trees or learners in the ensemble. Here rounds, of one tree per class.
+        Here the number of rounds, with one tree per class.
     cost_penalty : float, default=0.0
-        Loss that one unit of cost must save to be spent. Here the impurity that a split takes off.
+        Here the reduction of impurity by a split.
     loss : {"auto", "logistic", "multinomial", "one_vs_all", "exponential", ...} or Loss, default="auto"
         "auto": logistic for two classes, multinomial for more.
     validation_fraction : float or None, default=None
-        Share of the training rows held out to decide on. None: none are. The model ends with the round of least loss there.
+        The model ends at the round with the lowest loss on them.
     n_iter_no_change : int or None, default=20
-        Rounds without gain on the validation rows after which training ends. None: never before ``n_estimators``.
+        None: never before ``n_estimators``.
     evaluation_cost : float, default=0.0
-        Price of evaluating one stage, features apart, in the unit of ``costs``. Here per tree: a round has one per class.
+        Here per tree; a round has one per class.
     time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit. The model has the rounds that were done by then, and a warning says so.
+        The model has the rounds finished by then, and a warning says so.
     warm_start : bool, default=False
-        Whether ``fit`` goes on from the fitted model. On the same table, up to ``n_estimators`` rounds in all; also after
-        ``anytime.load``.
+        It needs the same table and adds rounds up to ``n_estimators``; also after ``anytime.load``.
+
+    See Also
+    --------
+    SpeedBoostClassifier : One model for all budgets.
+    make_anytime : Boosted trees of other libraries, made interruptible.
 
     Examples
     --------
@@ -165,12 +168,17 @@ class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
 @declared(like=GradientBoostingClassifier)
 @without("class_weight")
 class GradientBoostingRegressor(RegressorFace, _GradientBoosting):
-    """Gradient boosting of histogram trees, readable after any round; with a price on first use, Greedy Miser.
+    """Gradient boosting of histogram trees, which can be stopped after any round; with a cost penalty, Greedy Miser.
 
     Parameters
     ----------
     loss : {"auto", "squared", "absolute", "huber", "quantile", "poisson"} or Loss, default="auto"
         "auto": squared.
+
+    See Also
+    --------
+    SpeedBoostRegressor : One model for all budgets.
+    make_anytime : Boosted trees of other libraries, made interruptible.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Weak learners: what a boosting step can choose from.
+"""Weak learners: the candidates of a boosting step.
 
-A learner fits the negative gradient of the objective and gives a ``Weak`` predictor: its outputs on the training rows, what
-evaluating it costs, and the part of a plan that computes it. Learners of different size compete by gain per cost, so each
-should make predictors of about the same cost (Grubb, *Anytime Prediction*, 2014, section 6.2).
+A learner fits the negative gradient of the objective and returns a ``Weak`` predictor: its outputs on the training rows, the cost
+of evaluating it, and the part of a plan that computes it. Learners of different sizes compete by gain per cost, so the predictors
+of one learner should cost about the same (Grubb, *Anytime Prediction*, 2014, section 6.2).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Part = TreeArrays | Block
 
 
 class TrainingRows:
-    """Training rows, and their bins once a tree learner asks for them; values of ``categorical`` columns are categories."""
+    """Training rows, and their bins once a tree learner needs them; values of ``categorical`` columns are categories."""
 
     def __init__(
         self, X: Array, *, categorical: Sequence[int] = (), max_bins: int = 255, n_threads: int = 1
@@ -48,9 +48,16 @@ class TrainingRows:
         run.advance(plan.n_stages)
         return np.array(run.scores())
 
+    def outputs(self, trees: TreeArrays) -> Array:
+        """(n, K) outputs of trees that are one stage."""
+        return TreeBlock(trees).outputs(0, np.ascontiguousarray(self.X))
+
     def rounds(self, *arguments: Any, **options: Any) -> GradientRounds:
         """Boosting on these rows."""
         return GradientRounds(self.binned, *arguments, **options)
+
+    def end(self) -> None:
+        """Called when the fit has ended well."""
 
     @cached_property
     def binned(self) -> BinnedData:
@@ -59,10 +66,13 @@ class TrainingRows:
             self.X, max_bins=self.max_bins, categorical=self.categorical, n_threads=self.n_threads
         )
 
-    def rows(self, rows: NDArray[np.intp]) -> TrainingRows:
-        """Some rows, with bins of their own."""
+    def rows(self, rows: NDArray[np.intp] | None, max_bins: int | None = None) -> TrainingRows:
+        """Some rows (None: all), with bins of their own."""
         return TrainingRows(
-            self.X[rows], categorical=self.categorical, max_bins=self.max_bins, n_threads=self.n_threads
+            self.X if rows is None else self.X[rows],
+            categorical=self.categorical,
+            max_bins=self.max_bins if max_bins is None else max_bins,
+            n_threads=self.n_threads,
         )
 
     def __len__(self) -> int:
@@ -71,7 +81,7 @@ class TrainingRows:
 
 @dataclass(frozen=True, eq=False)
 class GradientTask:
-    """What a learner is asked to fit.
+    """The fitting task of a learner.
 
     Attributes
     ----------
@@ -80,12 +90,12 @@ class GradientTask:
         The negative gradient.
     weight : (n,)
     rows : (m,) int or None
-        Rows to learn from; None: all.
+        Rows to fit; None: all.
     costs : BoundCosts
     bought : (G,) bool
-        Groups that the ensemble has bought: they cost nothing more.
+        Groups that the ensemble has bought, which are free from then on.
     step_cost : float
-        What any step costs, whatever it buys.
+        Fixed cost of any step.
     random : RandomState
     """
 
@@ -117,11 +127,11 @@ class Weak:
     Attributes
     ----------
     outputs : (n, K)
-        On all training rows, also those that it has not learned from: bit for bit what ``on`` gives for them.
+        Outputs on all training rows, including those it was not fitted to: identical to those of ``on``.
     part : TreeArrays or Block
         One stage that computes it.
     evaluation_cost : float
-        Mean cost of evaluating it on a row that it works on, features apart.
+        Mean cost of evaluating it on a row, without features.
     """
 
     outputs: Array
@@ -146,15 +156,15 @@ class Weak:
         return np.asarray(part.value[nodes.astype(np.intp)])
 
     def without_outputs(self) -> Weak:
-        """The same, without what it gives on the training rows: they take much memory."""
+        """The same without the outputs on training rows, which take much memory."""
         return replace(self, outputs=self.outputs[:0])
 
 
 class WeakLearner(Protocol):
-    """Anything that can fit a gradient. A class of your own needs this one method."""
+    """Anything that can fit a gradient. Your own class needs only this method."""
 
     def fit(self, task: GradientTask) -> Weak | None:
-        """The predictor of this class that fits ``task.target`` best; None where there is none."""
+        """The predictor of this class that fits ``task.target`` best; None if there is none."""
 
 
 def blocks_of(parts: Sequence[Part]) -> list[Block]:
@@ -189,7 +199,7 @@ def conditional_price(costs: BoundCosts, columns: NDArray[Any], bought: NDArray[
 
 @dataclass(frozen=True)
 class TreeLearner:
-    """A regression tree on the gradient, or a classifier tree that votes; prices may count in its splits.
+    """A regression tree on the gradient, or a classifier tree that votes; splits may take prices into account.
 
     Parameters
     ----------
@@ -197,15 +207,15 @@ class TreeLearner:
     cost_penalty : float, default=0
         Lambda of the cost-regularised impurity (Grubb, section 6.5.3): what one unit of price must save to be paid.
     scale : {"half_sum", "mean", "relative"}, default="mean"
-        Of that impurity. The same lambda means different things in the two first: half the sum is ``n / 2`` means. "relative":
-        lambda is the share of the mean square of the target that everything together must save to be paid.
+        Scale of that impurity. The same lambda differs between the first two: half the sum is ``n / 2`` means. "relative":
+        lambda is the share of the mean square of the target that all groups together must save.
     leaf : {"mean", "vote"}, default="mean"
         "vote": a leaf answers with one output, 1 there and ``-1 / (K - 1)`` elsewhere; with a single output, its sign. Such
-        a tree is a classifier: rows count by the size of their gradient, as in AdaBoost.
+        a tree is a classifier: rows are weighted by the size of their gradient, as in AdaBoost.
     min_samples_leaf : int, default=1
     l2_regularization : float, default=0
     evaluation_cost, visit_cost : float, default=0
-        Cost of evaluating a tree: so much, and so much for every node that a row passes on average.
+        Cost of evaluating a tree: per tree, and per node that a row passes on average.
     n_threads : int, default=1
     """
 
@@ -285,13 +295,13 @@ def _depths(tree: TreeArrays) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class LinearLearner:
-    """A linear predictor on few columns: taken one by one, the one that explains most of what is left per unit of cost.
+    """A linear predictor on few columns, chosen one by one: each explains most of the residual per unit of cost.
 
     Parameters
     ----------
     n_columns : int, default=1
     l2_regularization : float, default=1e-6
-        On columns of unit deviation.
+        For columns scaled to unit standard deviation.
     evaluation_cost : float, default=0
         Price of evaluating it.
     """
@@ -340,7 +350,7 @@ class FunctionLearner:
     Parameters
     ----------
     make : callable
-        ``make(X[:, columns], target, weight)`` gives a function from (m, c) to (m, K); a single output is (m,) in both.
+        ``make(X[:, columns], target, weight)`` returns a function from (m, c) to (m, K); a single output is (m,) in both.
     columns : sequence of int
         Columns that it reads.
     evaluation_cost : float, default=0
@@ -348,7 +358,7 @@ class FunctionLearner:
 
     Notes
     -----
-    A model with such a stage runs like any other but cannot be saved to a file, which holds no code.
+    A model with such a stage runs like any other, but cannot be saved, because files hold no code.
     """
 
     make: Callable[[Array, Array, Array], Callable[[Array], ArrayLike]]

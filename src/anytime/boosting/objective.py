@@ -137,7 +137,7 @@ class MeanLoss:
         """Number of units; an error where there is only one."""
         n_units = int(self.units.max()) + 1
         if n_units < 2:
-            raise ValueError("there is one row only, or for a ranking one query: none can be held out")
+            raise ValueError("there is only one row (one query, for ranking), so none can be held out")
         return n_units
 
     def split(self, share: float, random: np.random.RandomState) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -10,7 +10,6 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from anytime.boosting.boosted import Training
-from anytime.boosting.learners import TrainingRows
 from anytime.boosting.objective import MeanLoss
 from anytime.boosting.rounds import GradientRounds
 from anytime.boosting.sets import Groups, GroupSets
@@ -56,12 +55,7 @@ class Probes:
             (place[rows][place[rows] >= 0], place[judge][place[judge] >= 0]) for rows, judge in splits
         ]
         table = training.table
-        self.binned = TrainingRows(
-            table.X if kept.size == len(table) else table.X[kept],
-            categorical=table.categorical,
-            max_bins=min(_BINS, table.max_bins),
-            n_threads=table.n_threads,
-        ).binned
+        self.binned = table.rows(None if kept.size == len(table) else kept, min(_BINS, table.max_bins)).binned
         # As the weights were given: the ridge is a number of rows of weight 1, whatever their number.
         objective = training.objective
         self.objective = MeanLoss(objective.loss, objective.y[kept], objective.weight[kept] * objective.total)
@@ -135,7 +129,7 @@ class _PartsJudge:
         self.objective, self.rows = objective, rows
         unit = np.unique(objective.units[rows], return_inverse=True)[1]
         self.part = unit % min(max(n_parts, 1), int(unit.max()) + 1)
-        self.weight = objective.weight[rows]
+        self.y, self.weight = objective.y[rows], objective.weight[rows]
         self.total = np.bincount(self.part, self.weight)
         self.found: list[Array] = []  # (p,) each: loss on each part, before the first round and after each
 
@@ -143,12 +137,12 @@ class _PartsJudge:
         """Mean loss over the parts."""
         objective, part = self.objective, self.part
         if objective.loss.ranks:
-            found = np.array([objective.judged(scores, rows[part == k]) for k in range(self.total.size)])
+            by_part = np.array([objective.judged(scores, rows[part == k]) for k in range(self.total.size)])
         else:
-            losses = objective.loss.per_row(scores[rows], objective.y[rows])
-            found = np.bincount(part, self.weight * losses) / self.total
-        self.found.append(found)
-        return float(found.mean())
+            losses = objective.loss.per_row(scores[rows], self.y)
+            by_part = np.bincount(part, self.weight * losses) / self.total
+        self.found.append(by_part)
+        return float(by_part.mean())
 
     def padded(self, length: int) -> Array:
         """(length, p) what was found; what the last round has is that of further ones."""

@@ -6,8 +6,6 @@ are looked at again (lazy greedy, after Minoux 1978). Gains can also grow, as in
 groups are looked at in every step anyway.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -52,7 +50,7 @@ class Purchasing:
         left = {g for g in sets.groups if g in goal} - set(order)
         if not left:
             return
-        loss, least = (float(found) for found in self.losses([owned, owned | goal]))
+        loss, least = (float(value) for value in self.losses([owned, owned | goal]))
         step = _Step(self, owned, left, loss)
         while left:
             step.price(owned, left)
@@ -94,8 +92,8 @@ class _Step:
     def advance(self, owned: Groups) -> None:
         """To the next step: the loss of what is owned now."""
         self.number += 1
-        found = float(self.of.losses([owned])[0])
-        self.loss = self.loss if np.isnan(found) else min(self.loss, found)
+        loss = float(self.of.losses([owned])[0])
+        self.loss = self.loss if np.isnan(loss) else min(self.loss, loss)
 
     def bought(self) -> list[int]:
         """The group to buy, and others that are small change by now; empty where there is no time to find out."""
@@ -115,10 +113,10 @@ class _Step:
 
     def _look(self, groups: list[int]) -> bool:
         """Find gains; False where there is no time."""
-        found = self.of.losses([self.owned | self.of.sets.closures[g] for g in groups])
-        if np.isnan(found).any():
+        losses = self.of.losses([self.owned | self.of.sets.closures[g] for g in groups])
+        if np.isnan(losses).any():
             return False
-        self.gain |= {g: self.loss - float(loss) for g, loss in zip(groups, found, strict=True)}
+        self.gain |= {g: self.loss - float(loss) for g, loss in zip(groups, losses, strict=True)}
         self.found |= dict.fromkeys(groups, self.number)
         return True
 

@@ -1,6 +1,6 @@
 """Early and late: groups bought one after the other, and a model of full strength renewed on everything bought so far.
 
-Boosting that goes on from what cheap features have explained stays behind a model trained on all features at once: early stages
+Boosting that continues from what cheap features have explained stays behind a model trained on all features at once: early stages
 use up the residual. Here a stage replaces the answer instead. While features cost more than arithmetic, that is nearly free, and
 models spaced geometrically in cost add up to a constant times the last.
 
@@ -27,7 +27,6 @@ from anytime.boosting.rounds import GradientRounds
 from anytime.boosting.sets import Groups, GroupSets
 from anytime.plan import Array
 from anytime.trees.arrays import TreeArrays
-from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower, join
 from anytime.trees.ladder import add_base
 
@@ -103,7 +102,7 @@ class Renewal:
     booster : Booster
         Of the models that stay.
     known : sequence of Renewed, default=()
-        Models to go on from: they are kept, and boosted further where they have fewer rounds than ``booster`` allows.
+        Models to continue from: they are kept, and boosted further where they have fewer rounds than ``booster`` allows.
     planned : (b,) or None, default=None
         Known budgets to look for sets for; None: some, spaced evenly on the logarithm.
     evaluation_cost : float, default=0
@@ -115,6 +114,8 @@ class Renewal:
         Models that the order asks for.
     cut_short : bool
         Whether the search for the order, or a model, ended because time was up.
+    promise : (G,) float
+        What each group is worth in a model of everything.
     """
 
     def __init__(
@@ -146,7 +147,7 @@ class Renewal:
         self.seed = int(training.random.randint(2**31 - 1))
         self.n_planned, self.cut_short = 1, False
         self._whole_gains = np.zeros(training.costs.n_groups)
-        self._promise = np.zeros(training.costs.n_groups)
+        self.promise = np.zeros(training.costs.n_groups)
         self._branch_sets: list[Groups] | None = None  # None: no search was made
         self._find_branch_sets: Callable[[], list[Groups]] | None = None
         self._whole: tuple[Array, int, bool] | None = None  # how the model of everything was judged
@@ -168,8 +169,8 @@ class Renewal:
                 f"bought {names[order[-1]]!r} ({len(order)} of {n_groups}), held-out loss {loss:.5g}"
             )
 
-        self._promise = self._whole_gains if self.probes.over else self.probes.promise()
-        purchasing = Purchasing(self.sets, self.probes.losses, self._promise, tell)
+        self.promise = self._whole_gains if self.probes.over else self.probes.promise()
+        purchasing = Purchasing(self.sets, self.probes.losses, self.promise, tell)
         order = purchasing.order([model.groups for model in self.known])
         self.cut_short |= purchasing.cut_short
         return order
@@ -197,15 +198,15 @@ class Renewal:
     def models(self, max_stages: int) -> Iterator[Renewed]:
         """The known models and new ones, until time is up: that of everything, the cheapest, then those that halve the gaps."""
         clock, everything = self.training.clock, self.sets.everything
-        known = {model.groups: model for model in self.known}
+        fitted = {model.groups: model for model in self.known}
         yield from self.known
-        last = known.get(everything)
+        last = fitted.get(everything)
         if last is None:
             self._choose_sampling(_LAST_SHARE * clock.seconds)
         whole = self.renewed(everything, _LAST_SHARE * clock.seconds, last)
         if whole is not None and whole is not last:
             yield whole
-        sets = known.keys() if len(known) >= max_stages else self._sets(known, max_stages)
+        sets = fitted.keys() if len(fitted) >= max_stages else self._sets(fitted, max_stages)
         todo = [groups for groups in sets if groups != everything]
         self.n_planned = len(todo) + 1
         has_cheap = False
@@ -213,19 +214,19 @@ class Renewal:
             if clock.over and (has_cheap or n_tried >= _LATE_TRIALS):
                 self.cut_short = True
                 return
-            earlier = known.get(groups)
+            earlier = fitted.get(groups)
             model = self.renewed(groups, clock.elapsed + (clock.seconds - clock.elapsed) / 2, earlier)
             has_cheap |= model is not None
             if model is not None and model is not earlier:
                 yield model
 
-    def _sets(self, known: Mapping[Groups, Renewed], max_stages: int) -> list[Groups]:
+    def _sets(self, fitted: Mapping[Groups, Renewed], max_stages: int) -> list[Groups]:
         """The sets to make models for, from small to large, the known ones among them."""
         order = self.order()
         prefixes = self._worth_a_model(self.spaced(order, max_stages))
-        new = [groups for groups in prefixes if groups not in known]
-        taken = [new[at] for at in _halving(len(new))][: max_stages - len(known)]
-        chain = sorted({*known, *taken}, key=len)
+        new = [groups for groups in prefixes if groups not in fitted]
+        taken = [new[at] for at in _halving(len(new))][: max_stages - len(fitted)]
+        chain = sorted({*fitted, *taken}, key=len)
         self._find_branch_sets = partial(self._searched, order, chain, max_stages)
         if not self._foretells_trees:
             self._branch_sets = self._find_branch_sets()
@@ -245,12 +246,12 @@ class Renewal:
 
         planned = self._budgets(order, max_stages)
         losses, priced = self.probes.parts, self._foretells_trees and len(self.foretelling) > 0
-        found = branch_sets(
-            self.sets, order, chain, losses, self._promise, planned, *([evaluation] if priced else [])
+        branches = branch_sets(
+            self.sets, order, chain, losses, self.promise, planned, *([evaluation] if priced else [])
         )
         # what time will not suffice for shall be what is missed least
         limited = np.isfinite(self.training.clock.seconds)
-        return most_gain_first(found, chain, self.sets, self.probes) if limited else found
+        return most_gain_first(branches, chain, self.sets, self.probes) if limited else branches
 
     def _budgets(self, order: Sequence[int], max_stages: int) -> list[int]:
         """Ticks to plan for: those that were asked for, or some, fewer where rows are too few to tell many sets apart."""
@@ -303,15 +304,15 @@ class Renewal:
         if not todo:
             return []
         anchors = [todo[0]]
-        known = [self.probes(groups) for groups in (todo[0], self.sets.everything, frozenset[int]())]
+        quick = [self.probes(groups) for groups in (todo[0], self.sets.everything, frozenset[int]())]
         losses = np.array([self.probes(groups) for groups in todo])
         while len(anchors) < min(_ANCHORS - 1, len(todo)) and np.isfinite(losses).all():
-            distance = np.min([np.abs(np.sqrt(np.abs(losses)) - np.sqrt(abs(at))) for at in known], axis=0)
+            distance = np.min([np.abs(np.sqrt(np.abs(losses)) - np.sqrt(abs(at))) for at in quick], axis=0)
             furthest = int(distance.argmax())
             if todo[furthest] in anchors:
                 break
             anchors.append(todo[furthest])
-            known.append(losses[furthest])
+            quick.append(losses[furthest])
         rest = [todo[at] for at in _halving(len(todo))]
         return list(dict.fromkeys([*anchors, *rest]))
 
@@ -320,14 +321,14 @@ class Renewal:
 
         Where time is short, some.
         """
-        clock, everything, found = self.training.clock, self.sets.everything, dict[float, float]()
+        clock, everything, loss_of_share = self.training.clock, self.sets.everything, dict[float, float]()
         for share in (_SAMPLED, 1.0):
             booster = replace(self.booster, column_share=share)
             before = clock.elapsed
             losses, best, cut_short = self._whole = self._judged(booster, everything, until, None)
-            if not found or losses[best] < min(found.values()):
+            if not loss_of_share or losses[best] < min(loss_of_share.values()):
                 self.booster, kept = booster, self._whole
-            found[share] = float(losses[best])
+            loss_of_share[share] = float(losses[best])
             if cut_short or clock.elapsed + 2 * (clock.elapsed - before) > until:
                 break
         self._whole = kept
@@ -347,7 +348,7 @@ class Renewal:
             booster = replace(booster, n_estimators=most - earlier.n_estimators, shared=shared)
             if booster.n_estimators <= 0:
                 return earlier
-            start = TreeBlock(earlier.trees).outputs(0, np.ascontiguousarray(self.training.table.X))
+            start = self.training.table.outputs(earlier.trees)
         losses, cut_short = np.array([self.before]), False
         foretold = earlier is None and len(self.foretelling) >= _ANCHORS and np.isfinite(self.probes(groups))
         if foretold:
@@ -392,13 +393,12 @@ class Renewal:
     def _boosted(
         self, booster: Booster, groups: Groups, rows: Rows | None, judge: Rows | None, start: Array | None
     ) -> GradientRounds:
-        """A boosting that has not begun; ``start`` (n, K) are scores to go on from."""
+        """A boosting that has not begun; ``start`` (n, K) are scores to continue from."""
         # With little time, the splits of the model of everything are all that there is to order groups by.
         keep_gains = (
             judge is None and groups == self.sets.everything and np.isfinite(self.training.clock.seconds)
         )
-        return GradientRounds(
-            self.training.table.binned,
+        return self.training.table.rounds(
             self.training.objective,
             booster.grower,
             self.training.base if start is None else start,
@@ -448,34 +448,35 @@ class Renewal:
 
     def judged(self, models: Sequence[Renewed]) -> list[Renewed]:
         """The models with a held-out loss each, on one scale: read off their quick models where these are known."""
-        known = {model.groups for model in self.known}
-        found = []
+        earlier_groups = {model.groups for model in self.known}
+        with_losses = []
         for model in models:
             quick = self.probes(model.groups)
-            foretold = model.groups not in known and np.isfinite(quick) and len(self.foretelling) > 0
-            found.append(replace(model, loss=self.foretelling.loss(quick)) if foretold else model)
-        return found
+            foretold = model.groups not in earlier_groups and np.isfinite(quick) and len(self.foretelling) > 0
+            with_losses.append(replace(model, loss=self.foretelling.loss(quick)) if foretold else model)
+        return with_losses
 
     def judged_beside(
         self, branches: Mapping[Renewed, float], chain: Mapping[Renewed, float]
     ) -> list[Renewed]:
-        """The branches with a held-out loss each, by what models cost; ``chain``: judged, from cheap to dear.
+        """The branches with a held-out loss each, by what models cost; ``chain``: judged, from cheap to expensive.
 
-        A branch is the best of many on the rows that judge it, which flatters it. So it gives way to a dearer model of the chain
-        unless it is better than that by more than a standard error. What is cheaper it has beaten already (``branch_sets``).
+        A branch is the best of many on the rows that judge it, which flatters it. So it gives way to a more expensive model of
+        the chain unless it is better than that by more than a standard error. What is cheaper it has beaten already
+        (``branch_sets``).
         """
-        found = list[Renewed]()
+        with_losses = list[Renewed]()
         least = np.minimum.accumulate([self.before, *(model.loss for model in chain)]).tolist()
         for branch in sorted(branches, key=branches.__getitem__):
             n_cheaper = sum(cost <= branches[branch] for cost in chain.values())
             dearer = zip(list(chain)[n_cheaper:], least[1 + n_cheaper :], strict=True)
             close = [loss for model, loss in dearer if not self._is_clearly_better(branch, model)]
-            cheaper = min([least[n_cheaper], *(other.loss for other in found)])
+            cheaper = min([least[n_cheaper], *(other.loss for other in with_losses)])
             [judged] = self.judged([branch])
             if judged.loss < cheaper:
                 loss = min(max([judged.loss, *close]), float(np.nextafter(cheaper, -np.inf)))
-                found.append(replace(judged, loss=loss))
-        return found
+                with_losses.append(replace(judged, loss=loss))
+        return with_losses
 
     def _is_clearly_better(self, model: Renewed, other: Renewed) -> bool:
         """Whether a quick model is better than another's by more than a standard error; False if unknown."""

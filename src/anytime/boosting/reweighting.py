@@ -22,9 +22,9 @@ _FLAT = 1e-8  # slope at which a descent by values ends
 class Reweighting:
     """The weights with the least ``objective(base + sum of weight_j h_j) + weight_regularization / 2 |weights|²``.
 
-    A loss of constant curvature is solved from inner products, of which a new predictor adds one row; other losses go on from the
-    weights before, in coordinates in which their curvature there is even, and have a ``largest`` weight: some have no least point
-    without one. Outputs of all predictors are kept.
+    A loss of constant curvature is solved from inner products, of which a new predictor adds one row; other losses continue from
+    the weights before, in coordinates in which their curvature there is even, and have a ``largest`` weight: some have no least
+    point without one. Outputs of all predictors are kept.
     """
 
     def __init__(

@@ -1,7 +1,5 @@
 """Sets of groups that can be bought: closed under what groups require, with their columns and prices."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

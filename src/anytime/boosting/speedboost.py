@@ -1,7 +1,5 @@
 """SpeedBoost: one model that is as good as possible at every budget."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -27,6 +25,7 @@ _HARMFUL, _HARMFUL_BY_QUICK = 0.02, 0.3
 class _SpeedBoost(BoostedModel):
     """What classifier, regressor and ranker share."""
 
+    _spreads: str | None = "rows"
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BoostedModel._parameter_constraints,
         **shared("n_estimators", "max_stages", "budgets", "n_iter_no_change", "warm_start"),
@@ -67,21 +66,21 @@ class _SpeedBoost(BoostedModel):
             n_threads=self._threads(),
         )
         booster = Booster(grower, self.learning_rate, self.n_estimators, self.n_iter_no_change)
-        known = self._known_models(training) if training.earlier is not None else []
-        renewal = Renewal(training, booster, known, checked_budgets(self.budgets), self.evaluation_cost)
-        found: dict[frozenset[int], Renewed] = {}
+        earlier = self._known_models(training) if training.earlier is not None else []
+        renewal = Renewal(training, booster, earlier, checked_budgets(self.budgets), self.evaluation_cost)
+        fitted: dict[frozenset[int], Renewed] = {}
         beside: list[Renewed] = []
         interrupted = False
         try:
             for model in renewal.models(self.max_stages):
-                found[model.groups] = model
+                fitted[model.groups] = model
             beside.extend(renewal.branches())
         except KeyboardInterrupt:
-            if not found:
+            if not fitted:
                 raise
             interrupted = True
         before = renewal.before
-        judged = renewal.judged(sorted(found.values(), key=lambda m: len(m.groups)))
+        judged = renewal.judged(sorted(fitted.values(), key=lambda m: len(m.groups)))
         models = _without_harm(judged, before, renewal.sets.everything)
         models = _one_for_each_cost(models, training, self.evaluation_cost)
         if interrupted:
@@ -100,11 +99,12 @@ class _SpeedBoost(BoostedModel):
         if training.earlier is not None and not renewal.has_searched:
             branches = [replace(branch, costs=training.costs) for branch in training.earlier.branches]
         self.plan_ = _with_branches(chain, branches)
-        self._booster = renewal.booster  # for models that are built on these trees
+        # for models that are built on these trees
+        self._booster, self._promise = renewal.booster, renewal.promise
 
     def _known_models(self, training: Training) -> list[Renewed]:
-        """The stages of the fitted plan, to go on from; the last was made with everything at hand."""
-        plan, known, owned = training.earlier, list[Renewed](), frozenset[int]()
+        """The stages of the fitted plan, to continue from; the last was made with everything at hand."""
+        plan, models, owned = training.earlier, list[Renewed](), frozenset[int]()
         assert plan is not None
         quality = plan.quality if plan.quality is not None else np.zeros(plan.n_stages + 1)
         for s, groups in enumerate(plan.stage_groups):
@@ -113,8 +113,8 @@ class _SpeedBoost(BoostedModel):
                 owned = frozenset(range(plan.costs.n_groups))
             loss, trees = -float(quality[s + 1]), trees_of(plan, s)
             per_round = trees.n_outputs if trees.value.shape[1] == 1 else 1
-            known.append(Renewed(owned, trees, loss, n_estimators=trees.n_trees // per_round))
-        return known
+            models.append(Renewed(owned, trees, loss, n_estimators=trees.n_trees // per_round))
+        return models
 
 
 def checked_budgets(budgets: Any) -> NDArray[np.float64] | None:
@@ -123,7 +123,7 @@ def checked_budgets(budgets: Any) -> NDArray[np.float64] | None:
         return None
     planned = np.asarray(budgets, dtype=np.float64)
     if planned.ndim != 1 or not (planned >= 0).all():
-        raise ValueError(f"budgets are a list of numbers that are not negative, not {budgets!r}")
+        raise ValueError(f"budgets must be a list of non-negative numbers, not {budgets!r}")
     return planned
 
 
@@ -157,7 +157,7 @@ def _is_worse(everything: frozenset[int], models: Sequence[Renewed]) -> bool:
 
 
 def _one_for_each_cost(models: list[Renewed], training: Training, evaluation_cost: float) -> list[Renewed]:
-    """The models without those that cost as much as the next: whoever can pay for them is answered by that one."""
+    """The models without those that cost as much as the next: the next one answers for their budget."""
     while True:
         costs = _plan(models, training, evaluation_cost).stage_costs
         tied = np.flatnonzero(np.diff(costs) <= 0)
@@ -200,35 +200,32 @@ def _with_branches(chain: Plan, branches: list[Plan]) -> Plan:
 class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
     """A classifier that is as good as possible at every budget.
 
-    Groups of features are bought one after the other, in an order chosen on held-out rows by loss per price. After a purchase, a
-    boosted model of full strength on everything bought so far *replaces* the answer. So one model is about as good at each
-    budget as a model trained for that budget alone, early and late. A budget that is known in advance may be answered by a
-    branch: a model of other groups, where held-out rows like that better than the chain of purchases. A fifth of the rows is
-    held out to decide on, or each row in turn where rows are few; the models then learn from all rows what was decided.
+    Groups of features are bought one after the other, in an order chosen on held-out rows by gain per price. After a purchase, a
+    full-strength boosted model of everything bought so far *replaces* the answer. So one model is about as good at each budget
+    as a model trained for that budget alone, early and late. A budget that is known in advance may be answered by a branch: a
+    model of other groups, if it is better on held-out rows than the chain of purchases. A fifth of the rows is held out for
+    these decisions (cross-validation if rows are few); the chosen models are then trained on all rows.
 
     Parameters
     ----------
     loss : {"auto", "logistic", "multinomial", "exponential", "multiclass_exponential", ...} or Loss, default="auto"
         "auto": logistic for two classes, multinomial for more.
     n_estimators : int, default=300
-        Number of trees or learners in the ensemble. The most that each model has per class; validation rows say how many there
-        are. Trees of several classes are shared by all of them.
+        The maximum of each model per class; validation rows choose the number. All classes share their trees.
     min_samples_leaf : int, default=20
-        The fewest training rows in a leaf. In small tables a twentieth of the rows, where that is less.
+        In small tables a twentieth of the rows, if that is less.
     max_stages : int, default=24
-        The most stages that the plan may have. With more purchases than that, stages are spaced evenly on the logarithm of cost.
+        With more purchases than that, stages are spaced evenly on the logarithm of cost.
     categorical_features : "from_dtype", list of columns or None, default="from_dtype"
-        Columns that hold categories. "from_dtype": those of a table that are no numbers. In an array, name those, which hold
-        whole numbers from 0 on.
+        For an array, list them; they hold whole numbers from 0 on.
     evaluation_cost : float, default=0.0
-        Price of evaluating one stage, features apart, in the unit of ``costs``. Here per tree: a stage costs this times its
-        trees.
+        Here per tree: a stage costs this times its trees.
     time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit. The model of everything is made first and the cheapest next, so that both
-        are there however short the time is; a warning says what is missing.
+        The model of everything is fitted first and the cheapest next, so that both exist however short the time is; a
+        warning says what is missing.
     warm_start : bool, default=False
-        Whether ``fit`` goes on from the fitted model. On the same table: stages stay, those that are missing or that a larger
-        ``max_stages`` asks for are added, and trees are added where ``n_estimators`` allows more. Also after ``anytime.load``.
+        It needs the same table: stages stay, missing ones are added, also those of a larger ``max_stages``, and trees
+        are added up to a larger ``n_estimators``. Also after ``anytime.load``.
 
     See Also
     --------
@@ -254,6 +251,12 @@ class SpeedBoostRegressor(RegressorFace, _SpeedBoost):
     loss : {"auto", "squared", "absolute", "huber", "quantile", "poisson"} or Loss, default="auto"
         "auto": squared.
 
+    See Also
+    --------
+    AutoRegressor : Tries other kinds of models too.
+    AdditiveSpeedBoostRegressor : The papers' rules, whose stages add to the answer.
+    GroupPursuitRegressor : Linear, with a bound on the distance from the optimum.
+
     Examples
     --------
     >>> import anytime as at
@@ -267,7 +270,7 @@ class SpeedBoostRegressor(RegressorFace, _SpeedBoost):
 @declared(like=SpeedBoostClassifier)
 @without("class_weight", "calibration")
 class SpeedBoostRanker(BoostedRanker, _SpeedBoost):
-    """A ranker of documents that is as good as possible at every budget.
+    """A ranker that is as good as possible at every budget.
 
     Scores order the rows of a query; ``score`` is NDCG.
 
@@ -275,6 +278,10 @@ class SpeedBoostRanker(BoostedRanker, _SpeedBoost):
     ----------
     loss : {"auto", "lambdarank", "pairwise_logistic", "pairwise_hinge", "squared"} or Loss, default="auto"
         "auto": lambdarank. "squared": regression on the grades.
+
+    See Also
+    --------
+    AdditiveSpeedBoostRanker : The papers' rules, whose stages add to the answer.
 
     Examples
     --------
@@ -285,3 +292,5 @@ class SpeedBoostRanker(BoostedRanker, _SpeedBoost):
     >>> bool(model.score(X, grades, qid=queries) > 0.95)
     True
     """
+
+    _spreads = None  # pairs are of rows of one query

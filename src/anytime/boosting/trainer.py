@@ -15,8 +15,6 @@ SpeedBoost.OMP of the paper   learners      gain         all
 ============================  ============  ===========  ==============
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -36,36 +34,35 @@ ALL = slice(None)
 
 @dataclass(frozen=True)
 class BoostingRules:
-    """How a trainer chooses and weighs.
+    """Rules of selection and weighting of a trainer.
 
     Parameters
     ----------
     selection : {"gain", "inner"}, default="gain"
-        By what the objective falls, or by the squared inner product with the gradient.
+        By the reduction of the objective, or by the squared inner product with the gradient.
     reweight : {"last", "all"}, default="last"
-        After each step only the newest weight is fitted, or all are.
+        Whether only the newest weight is fitted after each step, or all weights.
     normalise : bool, default=True
-        "inner": divide by the squared norm. False: as printed, which assumes norms of 1.
+        For "inner": divide by the squared norm. False: as in the papers, which assume norms of 1.
     weight_regularization : float, default=0
-        "all": ``weight_regularization / 2`` times the squared weights is added to the objective, as the theorems assume.
+        For "all": ``weight_regularization / 2`` times the squared weights is added to the objective, as the theorems assume.
     cost_aware : bool, default=True
-        False: choose by improvement alone. The usual boosting; costs are charged all the same.
+        False: choose by improvement alone, as ordinary boosting does; costs are still charged.
     schedule : {"greedy", "doubling"}, default="greedy"
-        "doubling": never take what costs more than everything so far.
+        "doubling": never add a step that costs more than everything before it.
     c_min : float, default=None
-        Doubling: the most that the first step may cost. None: the cheapest candidate's cost.
+        For "doubling": maximum cost of the first step. None: that of the cheapest candidate.
     holdout : float, default=None
-        Share of the rows (ranking: queries), drawn anew at each step, on which improvement is measured; candidates and the steps
-        along them are fitted to the others. The step of the one that is taken is then fitted to all rows.
+        Share of the rows (ranking: queries), drawn anew at each step, on which improvement is measured; candidates and their
+        steps are fitted to the others. The step of the chosen one is then fitted to all rows.
     n_iter_no_change : int, default=5
-        Draws in a row without a gain on held-out rows after which training ends.
+        Training ends after this many consecutive draws without a gain on held-out rows.
     learning_rate : float, default=1
-        Times each step ("last"), after it was chosen.
+        Factor of each step ("last"), applied after it was chosen.
     largest : float, default=10
-        The largest step ("last") or weight ("all", losses that are not squares): classes that can be told apart perfectly
-        would ask for infinite ones.
-    tolerance : float, default=1e-12
-        A gain up to this share of the first objective is none.
+        Maximum step ("last") or weight ("all", except for squared loss): perfectly separable classes would need infinite ones.
+    tol : float, default=1e-12
+        Gains up to this share of the initial objective count as none.
     """
 
     selection: Literal["gain", "inner"] = "gain"
@@ -79,7 +76,7 @@ class BoostingRules:
     n_iter_no_change: int = 5
     learning_rate: float = 1.0
     largest: float = 10.0
-    tolerance: float = 1e-12
+    tol: float = 1e-12
 
     def __post_init__(self) -> None:
         for name, choices in (
@@ -90,40 +87,40 @@ class BoostingRules:
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be one of {choices}, not {getattr(self, name)!r}")
         if self.holdout is not None and not 0 < self.holdout < 1:
-            raise ValueError(f"holdout must be a share between 0 and 1, not {self.holdout}")
+            raise ValueError(f"holdout must be between 0 and 1, not {self.holdout}")
         if not 0 < self.learning_rate <= 1 or (self.reweight == "all" and self.learning_rate != 1):
             raise ValueError(
-                f"learning_rate must be in (0, 1], and 1 where all weights are refitted; got {self.learning_rate}"
+                f"learning_rate must be in (0, 1], and 1 if all weights are refitted; got {self.learning_rate}"
             )
         if not (
             self.weight_regularization >= 0
             and self.largest > 0
-            and self.tolerance >= 0
+            and self.tol >= 0
             and self.n_iter_no_change >= 1
         ):
             raise ValueError(
-                "weight_regularization and tolerance must not be negative, largest and n_iter_no_change must be positive"
+                "weight_regularization and tol must not be negative, largest and n_iter_no_change must be positive"
             )
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What one step did.
+    """The record of one step.
 
     Attributes
     ----------
     candidate : Candidate
-        Without its outputs, which take much memory; ``weak.on`` gives them once more.
+        The candidate without its outputs, which take much memory; ``weak.on`` recomputes them.
     weights : (t,)
         "last": one number, the weight of this step. "all": the weights of all steps so far.
     gain : float
         Drop of the objective (with its ridge) on all training rows.
     score : float
-        What it was chosen by, per unit of cost.
+        The criterion of its choice, per unit of cost.
     edge : float
         Cosine of the angle between its outputs and the negative gradient.
     table : tuple of (number, score, cost)
-        All candidates, also those that doubling does not allow yet.
+        All candidates, including those that doubling does not allow yet.
     """
 
     candidate: Candidate
@@ -156,23 +153,23 @@ class Trainer:
     ----------
     objective : MeanLoss
     candidates : Candidates
-        Of which nothing has been taken yet.
+        Candidates, none of which is in use yet.
     rules : BoostingRules
     base : (K,)
         Scores before the first step. The theorems assume 0.
     random : RandomState, default=None
-        One number is drawn from it; with the number of steps it decides which rows are held out.
+        One number is drawn from it; together with the step number, it decides which rows are held out.
 
     Attributes
     ----------
     scores : (n, K)
-        On the training rows, now.
+        Current scores of the training rows.
     value : float
-        Of the objective (with its ridge), now.
+        Current objective (with its ridge).
     steps : list of Step
     spent : float
     stopped : str
-        Why there is no further step: "", "no gain" or "stuck" (doubling: only what costs more than everything so far gains).
+        Why there is no further step: "", "no gain" or "stuck" (doubling: only steps that cost more than everything so far gain).
 
     Examples
     --------
@@ -205,10 +202,10 @@ class Trainer:
         if rules.reweight == "all":
             self.reweighting = Reweighting(objective, self.base, rules.weight_regularization, rules.largest)
         self._random, self._idle = reseeded(random), 0
-        self._least = rules.tolerance * max(abs(self.value), 1e-300)
+        self._least = rules.tol * max(abs(self.value), 1e-300)
 
     def run(self, n_steps: int) -> list[Step]:
-        """Up to so many further steps."""
+        """Take up to this many further steps."""
         taken = []
         for _ in range(n_steps):
             step = self.step()
@@ -218,7 +215,7 @@ class Trainer:
         return taken
 
     def step(self) -> Step | None:
-        """Take the best next step; None when there is none, and ``stopped`` says why."""
+        """Take the best next step; None if there is none, with the reason in ``stopped``."""
         if self.stopped:
             return None
         target = self._target()
