@@ -114,9 +114,48 @@ class SharedParameters(SphinxDirective):
         return holder.children
 
 
+def _let_keys_scroll(app, pagename, templatename, context, doctree):  # type: ignore[no-untyped-def]
+    """Make code, wide tables and formulas scrollable by keyboard, and give captions of the sidebar their level."""
+    scrolling = r'<(pre|div class="(?:table-wrapper|math)\b[^"]*")(?=[ >])'
+    context["body"] = re.sub(scrolling, r'<\1 tabindex="0"', context.get("body", ""))
+    for part in ("body", "furo_navigation_tree"):  # captions of contents are headings without a level
+        context[part] = context.get(part, "").replace('role="heading">', 'role="heading" aria-level="2">')
+
+
+def _mend_source_pages(app, pagename, templatename, context, doctree):  # type: ignore[no-untyped-def]
+    """Lead back from source code to where names are described; viewcode takes one module's name for all of them."""
+    if not pagename.startswith("_modules/"):
+        return
+    objects = app.env.get_domain("py").objects
+
+    def back(link: re.Match[str]) -> str:
+        target, name = link["name"], link["name"].split(".")
+        if target not in objects:
+            endings = [".".join(name[k:]) for k in range(2, len(name))]
+            targets = [other for ending in endings for other in objects if other.endswith(f".{ending}")]
+            target = min(targets, key=len, default="")
+        if not target:
+            return ""
+        place = objects[target]  # an alias stands where the name that it means is described
+        page = app.builder.get_relative_uri(pagename, place.docname)
+        return f"{link['begin']}{page}#{place.node_id}{link['end']}"
+
+    body = re.sub(
+        r'(?P<begin><a class="viewcode-back" href=")[^"#]*#(?P<name>[^"]+)(?P<end>">.*?</a>)',
+        back,
+        context["body"],
+    )
+    without_source = [name for name, entry in app.env._viewcode_modules.items() if not entry]
+    for name in without_source:  # compiled
+        body = re.sub(rf'<li><a href="[^"]*">{re.escape(name)}</a></li>\n', "", body)
+    context["body"] = body
+
+
 def setup(app):  # type: ignore[no-untyped-def]
     """Register what is above; names are put together before napoleon (priority 500) reads them."""
     app.add_directive("shared-parameters", SharedParameters)
     app.add_html_math_renderer("mathml", (_inline_formula, None), (_displayed_formula, None))
+    app.connect("html-page-context", _let_keys_scroll, priority=900)  # after the theme has made its parts
+    app.connect("html-page-context", _mend_source_pages)
     app.connect("autodoc-skip-member", _skip_generated)
     app.connect("autodoc-process-docstring", _keep_names_together, priority=400)

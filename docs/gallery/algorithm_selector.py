@@ -1,8 +1,8 @@
-"""Which algorithm sorts this list? Looking at it takes time, too.
+"""Which algorithm sorts this list? Computing features of the list takes time, too.
 
-Lists of numbers are random, nearly sorted, or full of equal values. At a million comparisons or moves a second, in milliseconds:
-insertion sort is quick on what is nearly sorted, counting sort where values are small, merge sort is never bad. Sampling twenty
-neighbours costs little; looking for descents in a stretch, or at all values of the list, costs more. A selector buys what pays.
+Lists of numbers are random, nearly sorted, or full of equal values. Times are in milliseconds, at a million comparisons or moves
+a second: insertion sort is quick on nearly sorted lists, counting sort on small values, and merge sort is never bad. A sample of
+twenty neighbours costs little; counting descents in a quarter of the list, or distinct values of all of it, costs more.
 Run it: python docs/gallery/algorithm_selector.py [folder for the picture]
 """
 

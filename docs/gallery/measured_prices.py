@@ -13,6 +13,7 @@ import numpy as np
 
 import anytime as at
 
+TREES = 20
 images, y, train, _, test = at.datasets.load_digit_images()
 train = train[::2]
 known = at.datasets.image_extractors()
@@ -22,7 +23,7 @@ costs = features.profile(list(images[train[:60]]))  # medians, in milliseconds
 X, X_test = (features.matrix(list(images[rows])) for rows in (train, test))
 model = at.SpeedBoostClassifier(
     costs=costs,
-    n_estimators=20,
+    n_estimators=TREES,
     learning_rate=0.3,
     max_leaf_nodes=8,
     min_samples_leaf=5,

@@ -1,8 +1,8 @@
-"""Three services that read handwriting, and what each is paid.
+"""Three paid services that read handwriting.
 
-Digits are read by three models of growing price, as if each were somebody's paid service: a model on four blocks of the picture,
-one on rows and columns, and a support vector machine on everything. Each gives a digit and how sure it is. Half of the digits
-train the services, a quarter the cascade, a quarter judge. Run it: python docs/gallery/paid_services.py [folder for the picture]
+Three models of increasing price stand in for paid services: a model on four blocks of the image, one on rows and columns, and a
+support vector machine on all pixels. Each returns a digit and a confidence. Half of the digits train the services, a quarter the
+cascade, and a quarter are test images. Run it: python docs/gallery/paid_services.py [folder for the picture]
 """
 
 import sys
