@@ -81,8 +81,9 @@ reproduce: $(VENV)/.dev ## the measurements of a page of results again: make rep
 figures: $(VENV)/.dev ## verdicts and figures of the pages of results, from benchmarks/results/
 	$(BIN)/python benchmarks/pages.py
 
-docs: $(VENV)/.dev ## the documentation, in docs/_build/index.html
+docs: $(VENV)/.dev ## the documentation, in docs/_build/index.html; its links are checked
 	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
+	@$(BIN)/python .ci/links.py docs/_build
 	@echo "docs/_build/index.html is ready"
 
 wheel: $(VENV)/.tools ## the sdist and, from it, the wheel, in dist/; then tried in an empty environment, without a compiler

@@ -8,6 +8,7 @@ looks at many new ones, for an evening.
 import gc
 import os
 import re
+import signal
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,6 +23,9 @@ settings.register_profile(
 )
 settings.register_profile("thorough", max_examples=500, print_blob=True, **_unhurried)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "quick"))
+
+# a job in the background is started deaf to Ctrl-C, which tests send to themselves
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # no test opens a window
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side: more threads get in the way
@@ -45,7 +49,12 @@ def files_that_need_torch() -> set[Path]:
 
 
 # docstrings are read by importing their files
-collect_ignore = [] if find_spec("torch") else sorted(map(str, files_that_need_torch()))
+LEFT_ALONE = set() if find_spec("torch") else files_that_need_torch()
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """A set instead of the list ``collect_ignore``, every path of which pytest resolves for every file that it meets."""
+    return True if collection_path in LEFT_ALONE else None
 
 
 def pytest_collection_finish() -> None:

@@ -252,7 +252,7 @@ def sample_models() -> dict[str, Any]:
     rows, labels = rng.normal(size=(12, COLUMNS)), np.arange(12) % 2
     steps = StepTerms(0.1, [0, 1, 3, 3, 3], [0.0, -1.0, 1.0], [0.5, -0.5, 1.0, 0.0, -1.0, 0.0, 0.0])
     margins = MarginAcquisitionClassifier(
-        LinearTerms(0.2, rng.normal(size=COLUMNS)), costs=costs, confidence=0.9, n_neighbours=3
+        LinearTerms(0.2, rng.normal(size=COLUMNS)), costs=costs, confidence=0.9, n_neighbors=3
     ).fit(rows, labels)
     stepped = MarginAcquisitionClassifier(steps, acquisition="random", random_state=1).fit(rows, labels)
     small = {"n_estimators": 2, "random_state": 0, "costs": costs}
@@ -290,7 +290,7 @@ def _neighbours(costs: FeatureCosts, rows: Any, labels: Any) -> AcquisitionClass
     settings: dict[str, Any] = {
         "hidden_layer_sizes": (3, 2),
         "folds": 2,
-        "n_neighbours": 3,
+        "n_neighbors": 3,
         "random_state": 0,
     }
     return AcquisitionClassifier(costs=costs, confidence=0.9, cost_penalty=0.01, **settings).fit(rows, labels)
@@ -519,6 +519,8 @@ def resized(rnd: random.Random, array: Any) -> Any:
     size = len(array) if array.ndim else 0
     wanted = rnd.choice([0, 1, max(size - 1, 0), size + 1, 2 * size, 100_000, 1_000_000])
     if wanted >= 1000 and rnd.random() < 0.7:  # large ones are slow to make, and a few are enough
+        wanted = size + 2
+    if wanted * (array.nbytes / max(size, 1)) > 64 << 20:  # more than the process that makes it may hold
         wanted = size + 2
     if not array.ndim or not size:
         return np.zeros(wanted, dtype=array.dtype)

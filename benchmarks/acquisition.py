@@ -10,7 +10,7 @@ learned from, and as many judged by.
     python benchmarks/acquisition.py --speed
 
 Every (set, split, entry) that is done is a JSON file in ``--keep``, so that a pass can be stopped and go on. An entry may have
-settings, ``--entries "Acquisition,Acquisition folds=8 n_neighbours=40"``; each has files and a column of its own. The splits are
+settings, ``--entries "Acquisition,Acquisition folds=8 n_neighbors=40"``; each has files and a column of its own. The splits are
 those for development, unless ``--reported`` says otherwise. ``--speed`` measures decisions and a batch on data of 64 groups and
 10,000 rows.
 """

@@ -249,7 +249,7 @@ class DIME(Masked):
 class AACO(Masked):
     """The best of sampled sets for the nearest training rows."""
 
-    n_sets, n_neighbours, at_once = 60, 5, 64
+    n_sets, n_neighbors, at_once = 60, 5, 64
 
     def __init__(self, split: Split, seed: int, most: int) -> None:
         super().__init__(split, seed)
@@ -269,10 +269,10 @@ class AACO(Masked):
         reference = self.split.Z
         # squared distances on what rows own
         distance = (owned * Z**2).sum(1)[:, None] - 2 * (owned * Z) @ reference.T + owned @ (reference**2).T
-        near = distance.topk(self.n_neighbours, dim=1, largest=False).indices
+        near = distance.topk(self.n_neighbors, dim=1, largest=False).indices
         if not mask.any():  # nothing is known: rows are all alike
             near = torch.as_tensor(
-                self.batches.integers(len(reference), size=(1, self.n_neighbours * 40))
+                self.batches.integers(len(reference), size=(1, self.n_neighbors * 40))
             ).expand(len(Z), -1)
         sizes = torch.as_tensor(self.batches.integers(1, left + 1, size=self.n_sets))
         order = torch.rand(self.n_sets, self.n_groups).argsort(dim=1).argsort(dim=1)

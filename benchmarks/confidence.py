@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import time
 import warnings
@@ -201,19 +202,23 @@ def _summed(runs: list[dict[str, Any]]) -> dict[str, Any]:
         for level in map(str, CONFIDENCES):
             cells = {}
             for name in sets:
-                parts = [run[kind][level] for run in of[name] if kind in run]
-                parts = [part for part in parts if part["stopped"] >= 100]
+                told = [run for run in of[name] if kind in run and run[kind][level]["stopped"] >= 100]
+                parts = [run[kind][level] for run in told]
                 if parts:
                     cells[name] = {
                         "right": float(np.mean([part["right"] for part in parts])),
                         "stopped": int(np.mean([part["stopped"] for part in parts])),
                         "cost": float(np.mean([part["cost"] for part in parts])),
+                        "standard_error": _noise(float(level), told, [part["stopped"] for part in parts]),
                     }
             off = [cell["right"] - float(level) for cell in cells.values()]
             out[kind][level] = {
                 "within_2_points": sum(abs(o) <= 0.02 for o in off),
                 "kept": sum(o >= -0.02 for o in off),
                 "sets": len(off),
+                "within_2_points_by_chance": sum(
+                    _share_within(0.02, cell["standard_error"]) for cell in cells.values()
+                ),
                 "mean_off": float(np.mean(off)) if off else None,
                 "by_set": cells,
             }
@@ -226,16 +231,14 @@ def _summed(runs: list[dict[str, Any]]) -> dict[str, Any]:
                 dtype=object,
             )
             flat = np.array([value for row in at_budget for value in row], dtype=float)
-            noise = np.sqrt(
-                np.mean([asked * (1 - asked) * (1 / run["test_rows"] + 5 / run["rows"]) for run in of[name]])
-                / len(of[name])
-            )
+            alone = [_noise(asked, [run], [run["test_rows"]]) for run in of[name]]
             by_set[name] = {
                 "mean": float(flat.mean()),
                 "lowest": float(flat.min()),
                 "highest": float(flat.max()),
                 "within_1_point": float(np.mean(np.abs(flat - asked) <= 0.01)),
-                "standard_error": float(noise),
+                "standard_error": _noise(asked, of[name], [run["test_rows"] for run in of[name]]),
+                "within_1_point_by_chance": float(np.mean([_share_within(0.01, noise) for noise in alone])),
             }
         off = [abs(cell["mean"] - asked) for cell in by_set.values()]
         out["coverage"][str(asked)] = {
@@ -243,6 +246,9 @@ def _summed(runs: list[dict[str, Any]]) -> dict[str, Any]:
             "sets": len(off),
             "share_of_cells_within_1_point": float(
                 np.mean([cell["within_1_point"] for cell in by_set.values()])
+            ),
+            "share_of_cells_within_1_point_by_chance": float(
+                np.mean([cell["within_1_point_by_chance"] for cell in by_set.values()])
             ),
             "by_set": by_set,
         }
@@ -265,6 +271,21 @@ def _summed(runs: list[dict[str, Any]]) -> dict[str, Any]:
         values = [run[kind] for run in runs if kind in run]
         out[kind] = float(np.mean(values)) if values else None
     return out
+
+
+def _noise(share: float, runs: list[dict[str, Any]], rows: list[int]) -> float:
+    """Standard error of the mean over runs of a share that is true of all rows, seen on so many test rows.
+
+    A fifth of the training rows, of which as large a part stops, has set the threshold: their share is off as well.
+    """
+    held = [5 * run["test_rows"] / run["rows"] for run in runs]  # test rows for each row that calibrated
+    variances = [share * (1 - share) / n * (1 + more) for n, more in zip(rows, held, strict=True)]
+    return float(np.sqrt(np.mean(variances) / len(runs)))
+
+
+def _share_within(bound: float, standard_error: float) -> float:
+    """How often a normal error of this size is within the bound."""
+    return math.erf(bound / (standard_error * math.sqrt(2)))
 
 
 def table(summed: dict[str, Any]) -> str:

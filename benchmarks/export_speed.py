@@ -82,7 +82,9 @@ def main() -> None:
     session = session_of(proto)
     staged, budgets = copy.copy(model), [50.0, 200.0, None]  # of these the first two buy as many trees
     staged.plan_ = replace(
-        model.plan_.with_costs(at.FeatureCosts(np.zeros(model.n_features_in_))),
+        model.plan_,
+        costs=at.FeatureCosts(np.zeros(model.n_features_in_)).bind(model.n_features_in_),
+        expected_costs=None,
         evaluation_costs=np.ones(model.n_stages_),
     )
     several = session_of(staged.to_onnx(budgets=budgets))

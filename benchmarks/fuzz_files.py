@@ -1,6 +1,7 @@
 r"""Throws damaged and malicious ``.anytime`` files at the loader, and writes down how it holds.
 
     .venv/bin/python benchmarks/fuzz_files.py                    # 200,000 files on 2 cores
+    .venv/bin/python benchmarks/fuzz_files.py --start 200000 --cases 400000   # goes on; the figures are added up
     .venv/bin/python benchmarks/fuzz_files.py --case 4711        # one file again, by its number
 
 Every case is made from its number and the seed alone. A case starts from one of a few small valid files that use all
@@ -142,7 +143,7 @@ class Worker:
     def __init__(self, options: argparse.Namespace, first: int) -> None:
         context = multiprocessing.get_context("fork")
         self.options, self.first = options, first
-        self.at = context.Value("q", first, lock=False)
+        self.at = context.Value("q", options.start + first, lock=False)
         self.began = context.Value("d", time.monotonic(), lock=False)
         self.reader, self.writer = context.Pipe(duplex=False)
         self.process = context.Process(target=self._work, daemon=True)
@@ -161,7 +162,7 @@ class Worker:
         start_rss = _peak_mb()
         counts: Counter[str] = Counter()
         slowest = (0.0, -1)
-        for number in range(self.first, options.cases, options.workers):
+        for number in range(options.start + self.first, options.cases, options.workers):
             self.at.value, self.began.value = number, time.monotonic()
             kind, raw = cases.make(number)
             before, began = _peak_mb(), time.perf_counter()
@@ -211,7 +212,7 @@ def _limit_memory(megabytes: float) -> None:
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """All cases; returns the figures."""
     began = time.perf_counter()
-    workers = [Worker(options, first) for first in range(min(options.workers, options.cases))]
+    workers = [Worker(options, first) for first in range(min(options.workers, options.cases - options.start))]
     counts: Counter[str] = Counter()
     failures: list[dict[str, Any]] = []
     slowest, grown, shown, processor = (0.0, -1), 0.0, 0.0, 0.0
@@ -237,7 +238,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
                 counts[f"{kind} crashed"] += 1
                 workers.remove(worker)
                 if number + options.workers < options.cases:
-                    workers.append(Worker(options, number + options.workers))
+                    workers.append(Worker(options, number + options.workers - options.start))
         if time.perf_counter() - shown > 10:
             shown = time.perf_counter()
             done = max((worker.at.value for worker in workers), default=options.cases)
@@ -259,7 +260,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "peak_memory_growth_mb": round(grown, 1),
         "seconds": round(seconds, 1),
         "processor_seconds": round(processor, 1),
-        "cases_per_second": round(options.cases / seconds, 1),
+        "cases_per_second": round((options.cases - options.start) / seconds, 1),
         "workers": options.workers,
         "limits": {"seconds": options.time_limit, "memory_mb": options.memory_limit},
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}",
@@ -291,21 +292,45 @@ def _keep(options: argparse.Namespace, number: int, kind: str, reason: str, raw:
     return {"case": number, "kind": kind, "reason": reason}
 
 
-def write_results(section: str, figures: dict[str, Any]) -> None:
-    """Put figures beside those of the other kind of run."""
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    if figures["cases"] < known.get(section, {}).get("cases", 0):
+def write_results(section: str, figures: dict[str, Any], start: int = 0) -> None:
+    """Put figures beside those of the other kind of run; a run that goes on from ``start`` is added to the one before it."""
+    on_record = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    earlier = on_record.get(section, {"cases": 0})
+    if start and (start, figures["seed"]) != (earlier["cases"], earlier["seed"]):
+        print(f"the run on record ends at case {earlier['cases']}: these figures do not go on from there")
+        return
+    if figures["cases"] < earlier["cases"]:
         print("a longer run is on record: it stays")
         return
-    known[section] = {"command": "python " + shlex.join(sys.argv), **figures}
+    on_record[section] = {
+        "command": "python " + shlex.join(sys.argv),
+        **(added(earlier, figures) if start else figures),
+    }
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(json.dumps(known, indent=2) + "\n")
+    RESULTS.write_text(json.dumps(on_record, indent=2) + "\n")
+
+
+def added(earlier: dict[str, Any], figures: dict[str, Any]) -> dict[str, Any]:
+    """Figures of one run and of the one that went on from it."""
+    total = dict(figures)
+    for name in ("failures", "failed_cases", "seconds", "processor_seconds"):
+        total[name] = earlier[name] + figures[name]
+    total["outcomes"] = {
+        kind: {outcome: count + earlier["outcomes"][kind][outcome] for outcome, count in counts.items()}
+        for kind, counts in figures["outcomes"].items()
+    }
+    slowest = max(earlier, figures, key=lambda run: run["slowest_case_seconds"])
+    total |= {name: slowest[name] for name in ("slowest_case_seconds", "slowest_case")}
+    total["peak_memory_growth_mb"] = max(earlier["peak_memory_growth_mb"], figures["peak_memory_growth_mb"])
+    total["cases_per_second"] = round(total["cases"] / total["seconds"], 1)
+    return total
 
 
 def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     """Options of the command line."""
     parser = argparse.ArgumentParser(description="Throw damaged and malicious .anytime files at the loader.")
     parser.add_argument("--cases", type=int, default=200_000)
+    parser.add_argument("--start", type=int, default=0, help="first case; go on from a run that ended there")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--case", type=int, help="only this one, in this process, with its traceback")
@@ -330,7 +355,7 @@ def main() -> int:
         return 0
     figures = run(options)
     print(json.dumps(figures, indent=2))
-    write_results("sanitized" if options.sanitized else "plain", figures)
+    write_results("sanitized" if options.sanitized else "plain", figures, options.start)
     return 1 if figures["failures"] else 0
 
 

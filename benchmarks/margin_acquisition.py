@@ -166,7 +166,7 @@ def figure(
     for number, draw in enumerate(draws):
         began = time.perf_counter()
         classifier = learn(*draw[:2])
-        trace, right = follow(classifier, draw, n_neighbours=NEIGHBOURS)
+        trace, right = follow(classifier, draw, n_neighbors=NEIGHBOURS)
         curves["margin"].append(right.mean(axis=0))
         stopped = stopped or early_stops(trace, right)
         curves["random"].append(
@@ -178,7 +178,7 @@ def figure(
             curves["voc_own_labels"].append(own)
         print(f"  draw {number + 1}: {time.perf_counter() - began:.1f} s", flush=True)
     return {
-        "n_neighbours": NEIGHBOURS,
+        "n_neighbors": NEIGHBOURS,
         "voc_rows_per_draw": options.voc_rows,
         "curves": {name: summary(found) for name, found in curves.items() if found},
         "first_draw_stopped_at_confidence": stopped,
@@ -195,7 +195,7 @@ def table(
     for draw in draws:
         classifier = learn(*draw[:2])
         for k, (actual, estimated) in found.items():
-            trace, right = follow(classifier, draw, n_neighbours=k, **settings)
+            trace, right = follow(classifier, draw, n_neighbors=k, **settings)
             actual.append(right.mean(axis=0))
             estimated.append(trace.estimate.mean(axis=0))
     out: dict[str, Any] = {"counts": TABLE_COUNTS, "draws": len(draws)}

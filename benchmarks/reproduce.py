@@ -18,7 +18,7 @@ import sys
 from common import RESULTS
 
 ROOT = RESULTS.parents[1]
-COMMAND = re.compile(r"`((?:\w+=\w+ )*python benchmarks/[^`]+)`( \(\*\*data\*\*\))?")
+COMMAND = re.compile(r"`((?:\w+=\w+ )*python benchmarks/[^`]+)`(\s\(\*\*data\*\*\))?")
 
 
 def commands(page: str) -> dict[str, bool]:

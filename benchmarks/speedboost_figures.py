@@ -128,7 +128,7 @@ def depth_courses(X: Array, y: Numbers, train: Numbers, test: Numbers) -> dict[s
             TreeLearner(max_depth=d, leaf="vote", visit_cost=1.0, min_samples_leaf=LEAF_ROWS) for d in depths
         ]
         candidates = FittedCandidates(learners, table, np.ones(len(train)), free, step_cost=1e-3)
-        trainer = Trainer(objective(loss, y[train]), candidates, BoostingRules(tolerance=0.0, **rules))
+        trainer = Trainer(objective(loss, y[train]), candidates, BoostingRules(tol=0.0, **rules))
         return follow(
             trainer, X[test], lambda scores: float((scores.argmax(axis=1) != y[test]).mean()),
             n_steps=10_000, most=most, evaluation=visits(X[test]),

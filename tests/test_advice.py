@@ -97,7 +97,7 @@ def test_a_bound_counts_what_the_row_has_already(any_model):
     assert advice.group is None
     assert str(advice).endswith("Nothing is left to buy that could change it within 3.5.")
     assert {offer.group for offer in any_model.next(X[0], ["b"], budget=4.0).offers} <= {"a"}
-    with pytest.raises(ValueError, match="budget is one number"):
+    with pytest.raises(ValueError, match="budget must be one number"):
         any_model.next(X[0], budget=[1.0, 2.0])
 
 
@@ -227,7 +227,10 @@ def test_numbers_change_by_some_amount():
 
 
 def test_what_cannot_be_asked_is_said(model):
-    with pytest.raises(ValueError, match="bought names 'blood', but the groups are 'a', 'b', 'c', 'step'"):
+    with pytest.raises(
+        ValueError,
+        match="bought contains 'blood', which is not a group; the groups are 'a', 'b', 'c', 'step'",
+    ):
         model.next(X[0], ["blood"])
     with pytest.raises(ValueError, match="'b' is listed as bought, but the row has no value for it"):
         model.next({"a": 1.0}, ["b"])
@@ -278,6 +281,16 @@ def test_a_path_follows_the_advice_within_the_budget_to_the_answer_of_the_model(
         assert step.group == model.next(X[0], bought, budget=25).group
     assert path.steps[-1].prediction == pytest.approx(model.predict_one(X[0], budget=25))
     assert len(path.table()) == len(str(path).splitlines()) == len(path.steps)
+
+
+def test_a_path_names_what_a_group_requires_as_the_advice_does(model):
+    path = model.path(X[60])
+    assert "step" in path.groups
+    bought = [step.offers[0] for step in path.steps[:-1]]
+    for offer, step, line in zip(bought, path.steps[:-1], str(path).splitlines()[1:], strict=True):
+        named = f"{offer.group!r} (with 'step')" if "step" in offer.buys else repr(offer.group)
+        assert line.startswith(f"{named}, ")
+        assert (" (with 'step')" in str(step)) == ("step" in offer.buys)
 
 
 def test_a_path_is_drawn_with_what_was_bought():

@@ -3,6 +3,8 @@
 import asyncio
 import copy
 import io
+import json
+import re
 import time
 import warnings
 from dataclasses import replace
@@ -17,7 +19,6 @@ from numpy.testing import assert_array_equal
 import anytime as at
 from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.costs import FeatureCosts
-from anytime.engine import Run
 from anytime.plan import Plan
 from anytime.rules import ScoreRule
 from anytime.runtime import Session
@@ -284,6 +285,21 @@ def test_a_mean_that_nobody_has_measured_is_a_known_budget():
     assert model.predict(row, budget=9, mean_budget=5) == model.predict_one(row[0], 9, mean_budget=5) == 11
 
 
+@pytest.mark.parametrize("bounds", [{"mean_budget": 5}, {"budget": 9, "mean_budget": 5}, {"budget": 5}])
+def test_sessions_and_the_server_answer_a_mean_that_nobody_has_measured_as_predict_does(bounds):
+    model = model_of(golden("b", "ab", "bc"))
+    answer = model.answer(np.ones((1, 3)), **bounds)
+    engine = Engine(model, StagePace([3], [1e-6]), Adaptive(reserve=0.001), slo=30.0)
+    served = asyncio.run(engine.answer(Question(np.ones((1, 3)), **bounds)))
+    session = Session(model).predict(np.ones(3), **bounds)
+    account = Session(model, mean_budget=5).predict(np.ones(3))
+    expected = (11, 5, 1)
+    assert (answer.scores.item(), answer.cost.item(), np.max(answer.branch)) == expected
+    assert (served.scores.item(), served.cost.item(), served.branch.item()) == expected
+    for told in (session, account):
+        assert (told.scores.item(), told.cost, told.branch) == expected
+
+
 def test_after_a_branch_its_answer_stays_until_the_chain_is_better():
     session = Session(model_of(golden("b", "ab", "bc")))
     assert session.predict(np.ones(3), budget=9).scores == [15]
@@ -338,7 +354,7 @@ def test_an_ensemble_takes_a_member_with_branches():
 def test_c_says_that_it_has_no_branches():
     model = model_of(golden("b", "ab", "bc"))
     assert "double" in model.to_c()
-    with pytest.raises(at.ExportError, match="what this model answers is a branch beside its chain"):
+    with pytest.raises(at.ExportError, match="this model answers with a branch"):
         model.truncate(5).to_c()
 
 
@@ -369,17 +385,6 @@ def test_on_the_way_to_a_branch_the_chain_answers_first():
     assert seen == [("stages", (5.0,)), ("stages", (11.0,))]
     assert (answer.cost, answer.groups, answer.stage, answer.branch) == (5.0, ["a", "b"], 1, 1)
     assert answer.reason == "budget"
-
-
-@settings(max_examples=30)
-@given(branching_plans())
-def test_other_prices_are_those_of_branches_too(plan):
-    dearer = FeatureCosts([2.0, 3.0, 4.0, 5.0])
-    again = plan.with_costs(dearer)
-    for branch in again.branches:
-        run = Run(branch, ROWS, metered=True)
-        run.advance()
-        assert_array_equal(run.ledger.paid, np.full(len(ROWS), branch.stage_ticks[-1]))
 
 
 @pytest.mark.parametrize(
@@ -449,6 +454,26 @@ def test_a_written_table_says_which_branch_answered(fitted, tmp_path):
         assert set(pd.read_csv(io.StringIO(told))["branch"]) == {branch}
 
 
+def test_a_printed_curve_and_its_report_say_which_branch_answers_and_what_it_bought(fitted, tmp_path):
+    model, X = fitted
+    _, y, _ = at.datasets.load("breast_cancer")
+    model.save(tmp_path / "m.anytime")
+    pd.DataFrame(X).assign(target=y).to_csv(tmp_path / "rows.csv", index=False)
+    told = run("curve", tmp_path / "m.anytime", tmp_path / "rows.csv", "--target", "target").stdout
+    lines = [line.split() for line in told.splitlines()]
+    heads = next(words for words in lines if words[:2] == ["stage", "branch"])
+    budget = float(model.plan_.branches[0].stage_costs[-1])
+    answer = model.answer(X, budget=budget)
+    line = next(words for words in lines if words[:3] == ["1", "0", f"{budget:g}"])
+    assert line[heads.index("groups") - len(heads)] == str(len(answer.groups))
+    assert any(words[:2] == ["1", "chain"] for words in lines)
+    page = at.compare({"m": model}, X, y).report(tmp_path / "r.html").read_text(encoding="utf-8")
+    (drawn,) = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])["models"]
+    point = drawn["branches"].index(0)
+    shown = {p["group"] for p in drawn["purchases"] if sum(turn <= point for turn in p["turns"]) % 2}
+    assert shown == set(answer.groups)
+
+
 def test_an_onnx_model_answers_known_budgets_as_predict_does(fitted):
     onnxruntime = pytest.importorskip("onnxruntime")
     model, X = fitted
@@ -514,10 +539,10 @@ def test_a_branch_that_answers_for_want_of_a_group_says_so():
     model = at.SpeedBoostClassifier(costs={"age": 1, "pressure": 2, "scan": 50}, random_state=0).fit(X, y)
     assert model.order_[0] == "age"
     assert model.plan_.branches
-    with pytest.warns(UserWarning, match="'age' is not there.*did you mean 'age' by 'Age'"):
+    with pytest.warns(UserWarning, match="'age' is missing.*did you mean 'age' instead of 'Age'"):
         assert model.answer(X.rename(columns={"age": "Age"})).reason == "groups"
-    with pytest.warns(UserWarning, match="did you mean 'age' by 'AGE'"):
+    with pytest.warns(UserWarning, match="did you mean 'age' instead of 'AGE'"):
         model.predict(X.rename(columns={"age": "AGE"}))
-    with pytest.warns(UserWarning, match="'age' is not there"):
+    with pytest.warns(UserWarning, match="'age' is missing"):
         model.predict_one({"pressure": 1.0, "scan": 2.0})
     assert model.answer(X, budget=2).reason == "budget"  # nothing lacks: no warning

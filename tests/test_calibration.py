@@ -6,6 +6,7 @@ import copy
 import io
 import pickle
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -241,7 +242,7 @@ def test_rows_that_pay_for_their_own_paths_are_covered_at_every_budget():
         assert 0.85 < covered < 0.96
     small = forest.truncate(50)
     assert_array_equal(small.predict_set(X[test], 0.9), forest.predict_set(X[test], 0.9, 50))
-    with pytest.raises(ValueError, match="has no held-out rows to judge by"):
+    with pytest.raises(ValueError, match="is not calibrated"):
         forest.set_params(meter="model").predict_set(X)
 
 
@@ -421,6 +422,20 @@ def test_auto_holds_rows_out_of_training(model):
     assert weighted.plan_.calibration.n_stages == weighted.n_stages_
 
 
+def test_sets_cover_at_budgets_that_rows_with_plenty_of_money_never_stop_at():
+    """With money the dear column comes first; rows that have less buy others, and other scores than these set no threshold."""
+    random = np.random.default_rng(0)
+    y = (random.random(2400) < 0.08).astype(int)
+    X = random.normal(size=(2400, 4)) + np.outer(y, [0.8, 0.8, 0.8, 4.0])
+    settings = {"hidden_layer_sizes": (8, 8), "folds": 2, "look_ahead": 0, "random_state": 0}
+    model = at.AcquisitionClassifier(costs=[1.0, 1.0, 1.0, 6.0], calibration="auto", **settings)
+    model.fit(X[:900], y[:900])
+    assert model.cost(X, budget=7).min() >= 6
+    for budget in (1, 2, 3, 5):
+        inside = model.predict_set(X[900:], 0.9, budget, allow_empty=True)
+        assert inside[np.arange(1500), y[900:]].mean() > 0.85
+
+
 @pytest.mark.parametrize("kind", [at.MarginAcquisitionClassifier, at.AcquisitionClassifier])
 def test_the_confidence_of_a_constructor_keeps_its_promise(kind, tmp_path):
     random = np.random.default_rng(0)
@@ -490,7 +505,7 @@ def test_rows_that_teach_nothing_are_refused_and_change_nothing(X, y, message):
 
 @pytest.mark.parametrize("coverage", [0, 1, 1.5, -0.1, np.nan, "0.9", None, True])
 def test_a_coverage_is_a_share(calibrated, coverage):
-    with pytest.raises(ValueError, match="coverage must be a share between 0 and 1"):
+    with pytest.raises(ValueError, match="coverage must be between 0 and 1"):
         calibrated.predict_set(TEST_ROWS[0], coverage)
 
 
@@ -527,14 +542,14 @@ def test_auto_says_where_classes_have_too_few_rows():
 def test_auto_refuses_to_go_on_with_rows_it_has_held_out():
     """Every fit draws anew: the second would calibrate on rows that the first was trained on."""
     X, y = drawn(100, seed=0)
-    with pytest.raises(ValueError, match="warm_start=True the model would have been trained on"):
+    with pytest.raises(ValueError, match="cannot be combined: every fit holds out other rows"):
         at.SpeedBoostClassifier(calibration="auto", warm_start=True).fit(X, y)
 
 
 def test_auto_takes_a_column_of_labels_and_refuses_several_targets_before_training():
     X, y = drawn(100, seed=0)
     model = at.GroupPursuitRegressor(calibration="auto", random_state=0)
-    with pytest.raises(ValueError, match="for one target"):
+    with pytest.raises(ValueError, match="supports one target"):
         model.fit(X, np.stack([y, y], axis=1))
     assert not hasattr(model, "plan_")
     with pytest.warns(UserWarning, match="column-vector"):
@@ -616,3 +631,26 @@ def test_a_stream_is_calibrated_as_it_stands(tmp_path):
     stream.save(tmp_path / "stream.anytime", learning=False)
     frozen = at.load(tmp_path / "stream.anytime").calibrate(X[200:], y[200:])
     assert frozen.predict_set(X, 0.9).any(axis=1).all()
+
+
+def test_calibrating_ends_in_time_too(monkeypatch):
+    """With a tenth of a second for each row, 200 rows would take twice as long as training may."""
+    now, calibrate = [0.0], at.GradientBoostingClassifier.calibrate
+
+    def slowly(self, X, y):
+        now[0] += 0.1 * len(X)
+        return calibrate(self, X, y)
+
+    monkeypatch.setattr("anytime.calibrated.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(at.GradientBoostingClassifier, "calibrate", slowly)
+    X = np.random.default_rng(0).normal(size=(1000, 3))
+    y = X.sum(axis=1) > 0
+    settings = {"n_estimators": 5, "calibration": "auto", "random_state": 0}
+    with pytest.warns(UserWarning, match=r"left time to calibrate on \d+ of 200 held-out rows"):
+        at.GradientBoostingClassifier(time_budget=10, **settings).fit(X, y)
+    assert now[0] <= 1.1 * 10 + 1
+    whole, free = (
+        at.GradientBoostingClassifier(time_budget=time_budget, **settings).fit(X, y)
+        for time_budget in (1000, None)
+    )
+    assert_array_equal(whole.predict_proba(X), free.predict_proba(X))

@@ -337,7 +337,7 @@ def test_coerce_takes_every_documented_form(tmp_path):
     ("arguments", "words"),
     [
         ({"prices": None}, "needs prices"),
-        ({"prices": [1, -2]}, "price of 'x1' is -2.0; a price is finite and not negative"),
+        ({"prices": [1, -2]}, "price of 'x1' is -2.0; a price must be finite and not negative"),
         ({"prices": [np.nan]}, "price of 'x0' is nan"),
         ({"prices": [np.inf]}, "price of 'x0' is inf"),
         ({"prices": {"a": "cheap"}}, "price of 'a' is 'cheap', which is not a number"),
@@ -363,7 +363,7 @@ def test_bad_prices_get_a_precise_error(arguments, words):
 
 def test_a_circle_of_requirements_is_named():
     groups = {"a": [0], "b": [1], "c": [2]}
-    with pytest.raises(ValueError, match="circle: 'a' -> 'b' -> 'c' -> 'a'"):
+    with pytest.raises(ValueError, match="cycle: 'a' -> 'b' -> 'c' -> 'a'"):
         FeatureCosts(dict.fromkeys("abc", 1), groups=groups, requires={"a": ["b"], "b": ["c"], "c": ["a"]})
 
 
@@ -459,9 +459,13 @@ def test_budgets_of_many_rows_are_counted_as_each_of_them_is(costs, budgets):
 @pytest.mark.parametrize(
     ("column", "value", "words"),
     [
-        ("full price", "inf", "the full price of test 'chol' is inf; a price is finite"),
-        ("discounted price", "nan", "the discounted price of test 'chol' is nan; a price is finite"),
-        ("full price", "-2", "the full price of test 'chol' is -2.0; a price is finite and not negative"),
+        ("full price", "inf", "the full price of test 'chol' is inf; a price must be finite"),
+        ("discounted price", "nan", "the discounted price of test 'chol' is nan; a price must be finite"),
+        (
+            "full price",
+            "-2",
+            "the full price of test 'chol' is -2.0; a price must be finite and not negative",
+        ),
         ("test", None, "row 0 of the price table names no test"),
     ],
 )

@@ -248,6 +248,9 @@ def test_prices_that_differ_from_row_to_row_change_the_bill_only(cells):
     assert_allclose(model.cost(X, row_prices=2 * flat), 2 * model.cost(X))
     with pytest.raises(ValueError, match="row_prices has shape"):
         model.cost(X, row_prices=flat[:, :-1])
+    for wrong in (-1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="row_prices must be finite and not negative"):
+            model.cost(X, row_prices=np.full_like(flat, wrong))
 
 
 def test_the_realised_meter_goes_at_least_as_far(cells):

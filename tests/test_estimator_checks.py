@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import anytime as at
 from anytime.acquisition import masked_networks
@@ -35,7 +35,7 @@ ESTIMATORS = [
     at.AdditiveSpeedBoostClassifier(learning_rate=1.0, **ADDED),
     at.AdditiveSpeedBoostRanker(**ADDED),
     at.AdditiveSpeedBoostRegressor(method="omp", **ADDED),
-    at.AlgorithmSelector(cost_penalty=0.0, n_estimators=15, max_sets=6, **SEEDED),
+    at.AlgorithmSelector(cost_penalty=0.0, n_estimators=10, max_sets=4, **SEEDED),
     at.AnytimeClassifier(HistGradientBoostingClassifier(max_iter=10), **SEEDED),
     at.AnytimeRegressor(HistGradientBoostingRegressor(max_iter=10), **SEEDED),
     at.AutoClassifier(kinds=["linear"], max_stages=2, **SEEDED),
@@ -46,7 +46,7 @@ ESTIMATORS = [
     at.BudgetTreeRegressor(min_samples_leaf=1, **SEEDED),
     at.CascadeClassifier(max_stages=6, n_estimators=10, **SEEDED),
     at.CostSensitiveTreeClassifier(max_stages=2, max_iter=2),
-    at.ExpectedCostClassifier(n_estimators=15, max_sets=6, **SEEDED),
+    at.ExpectedCostClassifier(n_estimators=10, max_sets=4, **SEEDED),
     at.ExponentialEnsemble([at.GradientBoostingClassifier(**BOOSTED), GaussianNB()], **SEEDED),
     at.ExponentialEnsemble(
         [at.GroupPursuitRegressor(**SEEDED), at.GradientBoostingRegressor(**BOOSTED)], **SEEDED
@@ -109,7 +109,8 @@ UNEQUAL_WEIGHTS = {
 def short_training(monkeypatch):
     """Less of what no parameter shortens: conventions hold however long a model has learned."""
     for module, name, value in [
-        (auto, "_ROUNDS", 20),
+        (auto, "_ROUNDS", 8),
+        (improving, "_PARTS", ((np.inf, 2),)),
         (improving, "_STRENGTHS", (0.2,)),
         (masked_networks, "_EPOCHS", (5, 120)),
         (renewal, "_FOLDS", ((2_000, 2),)),
@@ -139,7 +140,14 @@ def test_no_public_estimator_is_forgotten():
     assert public - checked == ELSEWHERE.intersection(installed_names())
 
 
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_to_fail)
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [  # named here: parametrize_with_checks writes out an estimator with its parameters for every check of it
+        pytest.param(estimator, check, id=f"{type(estimator).__name__}-{check.func.__name__}")
+        for small in ESTIMATORS
+        for estimator, check in estimator_checks_generator(small)
+    ],
+)
 def test_scikit_learn(estimator, check):
     if (why := expected_to_fail(estimator).get(check.func.__name__)) is not None:
         pytest.xfail(

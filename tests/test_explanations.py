@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,14 +106,26 @@ def test_two_classes_move_against_each_other():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"row": slice(0, 2)}, "one row, and there are 2"),
-        ({"row": slice(0, 1), "label": "benign"}, "not a label"),
+        ({"row": slice(0, 2)}, "expected one row, not 2"),
+        ({"row": slice(0, 1), "label": "benign"}, "not a class"),
     ],
 )
 def test_explain_says_what_is_wrong(arguments, message):
     model, X, _ = classifier()
     with pytest.raises(ValueError, match=message):
         at.explain(model, X[arguments["row"]], label=arguments.get("label"))
+
+
+def test_explain_takes_the_rows_that_predict_one_takes():
+    X = pd.DataFrame({"sex": ["female", "male"] * 30, "age": np.arange(60.0)})
+    model = at.SpeedBoostClassifier(random_state=0).fit(X, np.where(X.age < 30, "ill", "well"))
+    row = X.iloc[3]
+    path = at.explain(model, X.iloc[[3]])
+    assert path.value == pytest.approx(np.max(model.predict_proba(X.iloc[[3]])))
+    for same in (row, row.to_dict(), row.tolist()):
+        assert at.explain(model, same) == path
+    part = at.explain(model, {"sex": "male"})
+    assert not any("age" in step.groups for step in part.steps)
 
 
 def test_a_group_that_a_budget_does_not_buy_has_no_importance():

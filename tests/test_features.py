@@ -224,7 +224,7 @@ def test_profile_measures_median_and_tail_of_each_group_by_itself(tmp_path):
         clock=watch,
     )
     path = tmp_path / "costs.yaml"
-    costs = features.profile([0] * 50, repeats=2, path=path)
+    costs = features.profile([0] * 50, n_repeats=2, path=path)
     assert costs.unit == "ms"
     assert costs.prices == {"start": 20.0, "hog": 50.5}
     assert costs.tails == {"start": 20.0, "hog": 100.0}
@@ -241,8 +241,8 @@ def test_profile_in_other_units():
     assert features.profile(TEXTS, unit="us").prices == {"size": 5e5}
     with pytest.raises(ValueError, match="unit must be"):
         features.profile(TEXTS, unit="CAD")
-    with pytest.raises(ValueError, match="repeats"):
-        features.profile(TEXTS, repeats=0)
+    with pytest.raises(ValueError, match="n_repeats"):
+        features.profile(TEXTS, n_repeats=0)
     with pytest.raises(ValueError, match="no raw example"):
         features.profile([])
 
@@ -252,7 +252,7 @@ def test_profile_of_real_extractors_is_plausible():
         time.sleep(0.003)
         return 1.0
 
-    costs = Features({"slow": slow, "fast": len}).profile(TEXTS, repeats=2)
+    costs = Features({"slow": slow, "fast": len}).profile(TEXTS, n_repeats=2)
     assert costs.prices["slow"] >= 3.0
     assert costs.prices["fast"] < costs.prices["slow"]
     assert costs.tails["slow"] >= costs.prices["slow"]
@@ -275,7 +275,7 @@ def test_units_of_time():
         ({"extractors": {"a": len}, "batch": ["b"]}, "batch names 'b'"),
         ({"extractors": {"a": len}, "requires": {"b": ["a"]}}, "requires names 'b'"),
         ({"extractors": {"a": len}, "requires": {"a": ["b"]}}, "requires names 'b'"),
-        ({"extractors": {"a": len, "b": len}, "requires": {"a": ["b"], "b": ["a"]}}, "circle"),
+        ({"extractors": {"a": len, "b": len}, "requires": {"a": ["b"], "b": ["a"]}}, "in a cycle"),
     ],
 )
 def test_bad_description_is_refused(arguments, message):

@@ -338,7 +338,7 @@ def test_a_class_of_somebody_else_cannot_be_saved(tmp_path: Path) -> None:
 
     model = AnytimeRegressor()
     model.plan_ = MODELS["refitted"].plan_
-    with pytest.raises(TypeError, match="do not know the class AnytimeRegressor; register it"):
+    with pytest.raises(TypeError, match="the class AnytimeRegressor is not registered"):
         save(model, tmp_path / "x")
 
 
@@ -434,7 +434,7 @@ def test_what_is_no_model_is_told_in_one_sentence(tmp_path: Path, contents: byte
     path.write_bytes(contents)
     with pytest.raises(BadFileError) as caught:
         load(path)
-    assert str(caught.value) == f"{path} is no .anytime model, or was cut off"
+    assert str(caught.value) == f"{path} is not an .anytime model, or is truncated"
 
 
 def test_errors_of_the_system_stay_what_they_are(tmp_path: Path) -> None:
@@ -442,7 +442,9 @@ def test_errors_of_the_system_stay_what_they_are(tmp_path: Path) -> None:
         load(tmp_path / "nothing.anytime")
     with pytest.raises(IsADirectoryError):
         load(tmp_path)
-    with pytest.raises(FileNotFoundError, match=f"no such folder to save in: '{tmp_path / 'nowhere'}'"):
+    with pytest.raises(
+        FileNotFoundError, match=f"the folder to save in does not exist: '{tmp_path / 'nowhere'}'"
+    ):
         save(MODELS["forest"], tmp_path / "nowhere" / "model.anytime")
     with pytest.raises(IsADirectoryError, match=f"is a folder; name a file in it: '{tmp_path}'"):
         save(MODELS["forest"], tmp_path)
@@ -508,7 +510,7 @@ def test_a_class_of_the_user_is_saved_loaded_and_served_once_it_is_registered(tm
     monkeypatch.setattr(estimators, "_REGISTERED", {})
     X = np.random.default_rng(0).normal(size=(20, 2))
     model = TwoLines(slope=2.0, budget=1.0).fit(X, X[:, 0])
-    with pytest.raises(TypeError, match="do not know the class TwoLines; register it"):
+    with pytest.raises(TypeError, match="the class TwoLines is not registered"):
         model.save(tmp_path / "m.anytime")
     assert at.files.register(TwoLines) is TwoLines
     model.save(tmp_path / "m.anytime")
@@ -528,5 +530,5 @@ def test_what_cannot_be_registered_is_said(monkeypatch) -> None:
     monkeypatch.setattr(estimators, "_REGISTERED", {})
     with pytest.raises(TypeError, match="a class of anytime models"):
         at.files.register(dict)
-    with pytest.raises(ValueError, match="another class called AnytimeRegressor"):
+    with pytest.raises(ValueError, match="another class is already registered as AnytimeRegressor"):
         at.files.register(type("AnytimeRegressor", (TwoLines,), {}))

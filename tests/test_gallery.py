@@ -20,6 +20,7 @@ SMALLER = {  # constants of programs, and what they are here
     "growing_hull": {"EPOCHS": 1},
     "half_price_forest": {"SPLITS": 2},
     "images_early_and_late": {"EPOCHS": 1},
+    "measured_prices": {"TREES": 5},
     "moving_stream": {"ROWS": 4000},
     "network_exits": {"EPOCHS": 1},
     "street": {"STREETS": 5, "HEIGHT": 100, "WIDTH": 140},

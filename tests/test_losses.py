@@ -138,6 +138,12 @@ def test_base_is_the_best_constant(name: str, seed: int):
         assert np.abs(slope).max() < 1e-7
 
 
+def test_a_mean_is_exact_for_equal_targets_and_beside_a_row_of_weight_0():
+    squared = TRAINING_LOSSES["squared"]
+    assert squared.base(np.full(7, 0.1), sample_weight=np.arange(1, 8)) == 0.1
+    assert squared.base(np.array([1e20, 1.0, 2.0, 4.0]), sample_weight=[0, 1, 1, 2]) == 2.75
+
+
 @pytest.mark.parametrize(
     "name", sorted(n for n, loss in TRAINING_LOSSES.items() if LINKS[loss.link].classifies)
 )

@@ -170,11 +170,6 @@ def test_expected_costs_never_fall(forest, wrong):
         replace(head, expected_costs=np.array(wrong))
 
 
-def test_other_prices_forget_the_means(forest):
-    plan = forest[0].plan_
-    assert plan.with_costs(at.FeatureCosts(np.ones(plan.n_features))).expected_costs is None
-
-
 @given(
     st.lists(st.floats(0, 1000), min_size=1, max_size=6),
     st.sampled_from([(1.0, 2.0), (0.1, 0.7), (1e-3, 55.5)]),

@@ -88,7 +88,7 @@ def test_the_model_a_session_a_batch_and_the_server_return_the_same_record(model
     session, batch = at.Session(model).start(x), at.BatchSession(model, x[None])
     for expected in model.stages(x[None]):
         stage = expected.stage
-        answers = [expected, session.resume(max_stages=stage), batch.advance(stages=stage)]
+        answers = [expected, session.resume(max_stages=stage), batch.advance(max_stages=stage)]
         answers += [served(model, x, stage)] if stage else []
         assert {type(answer) for answer in answers} == {at.Answer}
         for answer in answers:

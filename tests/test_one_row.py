@@ -1,6 +1,7 @@
 """A table of one row: every regressor answers its value, or says in one sentence what it needs."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
@@ -42,3 +43,10 @@ def test_one_row_is_answered_with_its_value_or_refused_in_one_sentence(name):
     assert model.predict(X) == pytest.approx(y, abs=0.01)
     assert model.predict(X, budget=0) == pytest.approx(y, abs=0.01)
     assert model.predict(X + 1).shape == (1,)
+
+
+@pytest.mark.parametrize("name", sorted(REFUSE))
+def test_one_row_with_a_word_is_refused_in_the_same_sentence(name):
+    X = pd.DataFrame({"age": [1.0], "city": ["oslo"]})
+    with pytest.raises(ValueError, match=r"1 sample\(s\) .* while a minimum of 2 is required"):
+        REGRESSORS[name].fit(X, [7.0])

@@ -38,6 +38,16 @@ def test_predictions_under_a_budget_and_a_deadline(cells):
     assert model.predict_one(X_test[0], budget=40) == model.predict(X_test[:1], budget=40)[0]
 
 
+def test_what_to_buy_next(cells):
+    model, _, X_test, _, _, costs = cells
+    advice = model.next(X_test[0], bought=["outline", "texture"])  # heart's are "age" and "sex"
+    assert advice.group in costs.names
+    assert advice.group not in ("outline", "texture")
+    assert advice.price > 0
+    assert np.isfinite(advice.gain)
+    assert advice.group in str(advice)
+
+
 def test_truncate_save_and_load(cells, tmp_path, monkeypatch):
     model, _, X_test, _, _, _ = cells
     monkeypatch.chdir(tmp_path)
@@ -124,7 +134,13 @@ def test_the_families_are_named_as_promised(cells):
     """Constructors store, so that this is quick; what they learn is tested in their own rooms."""
     costs, svm = cells[-1], SVC()
     for family in (
-        at.GroupPursuitRegressor(costs=costs, selection="omp"),
+        at.AutoClassifier(costs=costs, time_budget=60),
+        at.AcquisitionClassifier(costs=costs),
+        *(
+            at.GroupPursuitRegressor(costs=costs, selection=selection, schedule=schedule)
+            for selection in ("omp", "forward", "single")
+            for schedule in ("greedy", "doubling")
+        ),
         at.SpeedBoostRegressor(costs=costs),
         at.SpeedBoostRanker(costs=costs),
         at.AdditiveSpeedBoostClassifier(method="proj"),

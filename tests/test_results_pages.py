@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = "".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs/results").glob("*.md")))
-COMMANDS = re.findall(r"`python benchmarks/(\w+\.py)([^`]*)`( \(\*\*data\*\*\))?", PAGES)
+COMMANDS = re.findall(r"`python benchmarks/(\w+\.py)([^`]*)`(\s\(\*\*data\*\*\))?", PAGES)
 
 
 def source(script: str) -> str:
@@ -30,6 +30,8 @@ def test_the_pages_have_commands():
 @pytest.mark.parametrize(("script", "arguments", "data"), COMMANDS)
 def test_a_command_names_a_benchmark_its_options_and_its_need_of_data(script, arguments, data):
     text = source(script)
+    for word in re.findall(r"^ ([a-z]\S*)", arguments):
+        assert f'"{word}"' in text, f"benchmarks/{script} does nothing called {word}"
     for option in re.findall(r"--[a-z-]+", arguments):
         assert f'"{option}"' in text, f"benchmarks/{script} has no option {option}"
     assert bool(data) == ("ANYTIME_DATA" in text), (

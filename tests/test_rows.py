@@ -154,16 +154,16 @@ def test_where_a_group_does_not_fit_nothing_is_given():
     session = at.Session(model_of(linear_plan(2))).start({"g0": 1.0})
     with pytest.raises(ValueError, match="group 'g1': returned 2 numbers"):
         session.give({"g0": 7.0, "g1": [1.0, 2.0]})
-    assert session.resume().failures == {"g1": "is not there"}
+    assert session.resume().failures == {"g1": "not available"}
     assert session.read().prediction == 0.5 + 1.0
 
 
 def test_costs_and_failures_follow_what_was_given(boosted):
     row = TABLE.iloc[0]
     session = at.Session(boosted).start({"age": row["age"]})
-    assert session.resume().failures == {"blood": "is not there", "scan": "is not there"}
+    assert session.resume().failures == {"blood": "not available", "scan": "not available"}
     session.give({"blood": [row["iron"], row["sugar"]]})
-    assert session.read().failures == {"scan": "is not there"}
+    assert session.read().failures == {"scan": "not available"}
     answer = session.give({"scan": [row["scan"]]}).resume()
     whole = at.Session(boosted).predict(row)
     assert (answer.prediction, answer.cost, answer.groups) == (whole.prediction, whole.cost, whole.groups)
@@ -193,7 +193,10 @@ def test_columns_are_found_by_name_in_any_order_and_others_ignored(boosted):
 def test_a_warning_says_so_where_no_stage_could_run(replacing):
     """Answers before the first purchase are a constant: nobody should take them for predictions."""
     first = replacing.order_[0]
-    with pytest.warns(UserWarning, match=f"'{first}' is not there: no stage could run without it"):
+    with pytest.warns(
+        UserWarning,
+        match=f"'{first}' is missing: no stage could run without it, so every row gets the prediction made before",
+    ):
         answers = replacing.predict(TABLE.drop(columns=first))
     assert np.ptp(answers) == 0
 
@@ -201,11 +204,11 @@ def test_a_warning_says_so_where_no_stage_could_run(replacing):
 @pytest.mark.parametrize("family", ["boosted", "replacing"])
 def test_a_column_that_is_not_there_is_warned_of_and_done_without(family, request):
     model = request.getfixturevalue(family)
-    with pytest.warns(UserWarning, match="the column 'scan' is not there") as told:
+    with pytest.warns(UserWarning, match="the column 'scan' is missing") as told:
         answers = model.predict(TABLE.drop(columns="scan"))
     assert told[0].filename == __file__
     assert np.abs(answers - TABLE.sum(axis=1)).mean() < np.abs(TABLE.sum(axis=1)).mean()
-    with pytest.warns(UserWarning, match="did you mean 'scan' by 'scann'"):
+    with pytest.warns(UserWarning, match="did you mean 'scan' instead of 'scann'"):
         assert_array_equal(model.predict(TABLE.rename(columns={"scan": "scann"})), answers)
     with pytest.warns(UserWarning, match="'scan'"):
         assert model.predict_one(TABLE.iloc[0].drop("scan")) == answers[0]
@@ -223,7 +226,7 @@ def test_batches_take_tables_that_are_not_complete(boosted):
     answer = at.BatchSession(boosted, TABLE.drop(columns="scan")).advance()
     assert_array_equal(answer.scores, expected.scores)
     assert_array_equal(answer.cost, expected.cost)
-    assert (answer.complete, answer.failures) == (False, {"scan": "200 rows: is not there"})
+    assert (answer.complete, answer.failures) == (False, {"scan": "200 rows: not available"})
 
 
 def test_columns_that_the_budget_does_not_reach_are_not_missed(boosted, replacing):
@@ -235,7 +238,7 @@ def test_columns_that_the_budget_does_not_reach_are_not_missed(boosted, replacin
 
 
 def test_where_no_stage_can_be_run_the_answer_is_the_base(replacing):
-    with pytest.warns(UserWarning, match="are not there"):
+    with pytest.warns(UserWarning, match="are missing"):
         assert_array_equal(replacing.predict(TABLE[["iron"]])[:3], replacing.predict(TABLE[:3], budget=0))
 
 
@@ -264,7 +267,7 @@ def test_a_session_takes_groups_as_well_as_columns(boosted):
     ]
     answers = [at.Session(boosted).start(form).resume() for form in forms]
     assert len({(answer.prediction, answer.cost) for answer in answers}) == 1
-    assert answers[0].failures == {"scan": "is not there"}
+    assert answers[0].failures == {"scan": "not available"}
     with pytest.raises(ValueError, match="group 'blood' has 2 columns"):
         at.Session(boosted).start({"blood": [1.0]})
 
@@ -286,12 +289,36 @@ def test_a_list_of_dicts_is_a_table(wordy):
     records = WORDS[:20].to_dict("records")
     assert_array_equal(wordy.predict_proba(records), wordy.predict_proba(WORDS[:20]))
     assert_array_equal(wordy.cost(records), wordy.cost(WORDS[:20]))
-    with pytest.warns(UserWarning, match="the column 'scan' is not there"):
+    with pytest.warns(UserWarning, match="the column 'scan' is missing"):
         wordy.predict([{name: value for name, value in row.items() if name != "scan"} for row in records])
-    with pytest.raises(
-        ValueError, match=r"row 1 has other columns than row 0.*None where a value is missing"
-    ):
+    with pytest.raises(ValueError, match=r"row 1 has other columns than row 0.*None for a missing value"):
         wordy.predict([records[0], {"age": 1.0}])
+
+
+def test_a_column_of_which_training_has_seen_no_value_is_warned_of():
+    X = WORDS.assign(sex=["female", "male"] * (N // 2))
+    model = at.GradientBoostingClassifier(n_estimators=3).fit(X, Y)
+    for strange, example in [(1, "1"), (2.5, "2.5"), ("atlantis", "'atlantis'")]:
+        with pytest.warns(
+            UserWarning, match=f"'town': none of its values occurred in training, e.g. {example};"
+        ):
+            model.predict(X[:20].assign(town=strange))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for missing in (None, np.nan, pd.NA, pd.NaT):
+            model.predict(X[:20].assign(town=missing))
+
+
+@pytest.mark.parametrize("labels", [np.array(["no", "yes"]), np.array([0, 1])])
+@pytest.mark.parametrize("learner", [at.GradientBoostingClassifier, at.StreamingBoostClassifier])
+def test_the_answer_for_one_row_is_a_plain_value_whatever_is_known_of_it(learner, labels):
+    X = WORDS[["age", "scan"]]
+    model = learner(n_estimators=3).fit(X, labels[np.asarray(Y)])
+    plain = type(labels.tolist()[0])
+    assert type(model.predict_one(X.iloc[0])) is plain
+    assert type(model.predict_one(X.iloc[0], budget=1, mean_budget=1)) is plain
+    with pytest.warns(UserWarning, match="missing"):
+        assert type(model.predict_one({"age": 1.0})) is plain
 
 
 def test_all_forms_of_a_row_are_the_same_row(wordy):

@@ -110,7 +110,7 @@ def test_a_price_by_request_is_on_the_bill(recorded):
 def test_recorded_answers_alone_are_enough_to_learn_and_to_predict_tables(recorded):
     cascade = made({"small": None, "large": None}).fit(recorded, TRUTH)
     assert cascade.model.score(recorded, TRUTH, mean_budget=12) > 0.95
-    with pytest.raises(ValueError, match="recorded answers only"):
+    with pytest.raises(ValueError, match="only recorded answers"):
         cascade.predict(9)
 
 
@@ -276,8 +276,11 @@ def test_the_services_are_extractors_for_sessions(recorded):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"prices": {"small": 1.0}}, "prices of"),
-        ({"services": {"input": small}, "prices": {"input": 1.0}}, "'input' is the name of what is known"),
+        ({"prices": {"small": 1.0}}, "need the same names"),
+        (
+            {"services": {"input": small}, "prices": {"input": 1.0}},
+            "'input' is reserved for the inputs of a request",
+        ),
         ({"retries": -1}, "retries"),
         ({"timeout": -1.0}, "timeout"),
         ({"mean_budget": 3.0, "accuracy": 0.9}, "mean_budget or accuracy"),

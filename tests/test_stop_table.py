@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import anytime as at
+from anytime.batch_means import spend_by_table
 from anytime.blocks import LinearBlock
+from anytime.engine import Run
 from anytime.export import ExportError
 from anytime.losses import LINKS
 from anytime.plan import Plan
@@ -73,17 +75,66 @@ def without_table(model):
 def test_rows_pay_the_mean_and_are_right_more_often_than_rows_that_all_go_equally_far(model, data, mean):
     X, y = data[0][600:], data[1][600:]
     answer = model.answer(X, mean_budget=mean)
-    assert answer.cost.mean() == pytest.approx(mean, rel=0.1)
+    assert 0.99 * mean < answer.cost.mean() <= mean
     assert len(np.unique(answer.stage)) > 1
     together = without_table(model)
     assert len(np.unique(together.answer(X, mean_budget=mean).stage)) == 1
     assert np.mean(answer.prediction == y) > together.score(X, y, mean_budget=mean)
 
 
+@pytest.mark.parametrize("rows", [slice(600, 607), slice(600, 1200)])
+@pytest.mark.parametrize("meter", ["model", "realised"])
+def test_rows_of_a_call_never_pay_more_than_the_mean_allows(model, data, meter, rows):
+    """Rows are not those of the table: by its margins alone half of such calls would pay more."""
+    X, metered = data[0][rows], copy.copy(model).set_params(meter=meter)
+    means = np.linspace(1.0, 7.0, 13)
+    spent = np.array([metered.cost(X, mean_budget=mean).sum() for mean in means])
+    dearest_step = 4.0  # what is left pays for no further stage of an unsure row
+    assert (spent <= means * len(X) + 1e-9).all()
+    assert (spent > means * len(X) - dearest_step - 1e-9).all()
+    truncated = [metered.truncate(mean_budget=mean).cost(X).sum() for mean in means]
+    assert (np.array(truncated) > means * len(X) + 1e-9).any()  # the control
+
+
+def test_stages_that_are_left_out_cost_a_call_nothing(data):
+    """The second stage reads a column that is not there: its price pays for the third, for a quarter of the rows."""
+    X = data[0][:100]
+    blocks = [LinearBlock(np.array([0, j]), np.eye(2, 3)) for j in (0, 1, 2)]
+    plan = Plan(
+        blocks=blocks,
+        costs=at.FeatureCosts(np.ones(7)).bind(7),
+        base=np.zeros(3),
+        link="softmax",
+        replaces=np.ones(3, dtype=bool),
+    )
+    for realised, reached in ((False, 25), (True, 50)):
+        run = Run(plan, X, metered=realised, held=np.arange(7) != 1)
+        spend_by_table(
+            run, np.array([[np.inf, np.inf, -np.inf]]), plan.stage_ticks[0] * 150, 2**62, realised=realised
+        )
+        assert np.bincount(run.answered, minlength=4).tolist() == [0, 100 - reached, 0, reached]
+
+
+def test_a_call_whose_time_is_up_says_which_rows_would_go_on(model, data):
+    answer = model.answer(data[0], mean_budget=3.5, deadline=0.0)
+    assert (answer.stage == 0).all()
+    assert answer.partial.all()
+
+
+def test_the_least_sure_rows_get_the_money(model, data):
+    """All rows have the first stage, and money for the second is enough for a few."""
+    X = data[0][600:700]
+    first, answer = next(a for a in model.stages(X) if a.stage == 1), model.answer(X, mean_budget=1.1)
+    margin = LINKS["softmax"].margin(first.scores)
+    on = answer.stage > 1
+    assert 0 < on.sum() <= 5
+    assert margin[on].max() <= margin[~on].min()
+
+
 def test_more_money_is_spent_and_not_more_than_there_is(model, data):
-    """On the rows that the table was made of no mean is exceeded, and steps are small."""
+    """Steps between policies are small on the rows that the table was made of."""
     X, means = data[0][:600], np.linspace(1.0, 7.0, 40)
-    spent = np.array([model.cost(X, mean_budget=mean).mean() for mean in means])
+    spent = np.array([model.truncate(mean_budget=mean).cost(X).mean() for mean in means[:-1]] + [7.0])
     assert (spent <= means + 1e-9).all()
     assert (means - spent).max() < 6.0 / 90
     assert (np.diff(spent) > 0).all()
@@ -105,29 +156,33 @@ def test_a_cap_holds_beside_the_mean(model, data):
     for meter in ("model", "realised"):
         both = copy.copy(model).set_params(meter=meter).answer(X, budget=3, mean_budget=4.0)
         alone = model.answer(X, mean_budget=4.0)
-        assert both.cost.max() <= 3
         assert alone.cost.max() == 7
-        assert_array_equal(both.stage, np.minimum(alone.stage, 2))
+        assert (both.stage == 2).all()  # what capped rows may not spend is there for the others
 
 
 # ---------------------------------------------------------------------- every way of asking
 
 
-def test_every_way_of_asking_lets_the_same_rows_leave(model, data, tmp_path):
+def test_calls_with_a_mean_say_the_same_in_every_way(model, data, tmp_path):
     X = data[0][600:700]
     answer = model.answer(X, mean_budget=3.5)
     assert_array_equal(model.predict(X, mean_budget=3.5), answer.prediction)
     assert_array_equal(model.predict_proba(X, mean_budget=3.5), answer.probabilities)
     assert_array_equal(model.cost(X, mean_budget=3.5), answer.cost)
-    assert [model.predict_one(x, mean_budget=3.5) for x in X] == answer.prediction.tolist()
-    small = model.truncate(mean_budget=3.5)
-    assert_array_equal(small.answer(X).stage, answer.stage)
-    assert small.answer(X).complete
-    assert small.plan_.expected_costs[-1] <= 3.5
-    assert set(map(type, small.plan_.stops.values())) == {MarginRule}
     model.save(tmp_path / "model.anytime")
     again = at.load(tmp_path / "model.anytime")
     assert_array_equal(again.answer(X, mean_budget=3.5).scores, answer.scores)
+
+
+def test_single_rows_and_truncated_models_leave_by_the_margins_of_the_table(model, data):
+    X = data[0][600:700]
+    small = model.truncate(mean_budget=3.5)
+    answer = small.answer(X)
+    assert answer.complete
+    assert [model.predict_one(x, mean_budget=3.5) for x in X] == answer.prediction.tolist()
+    assert [model.predict(x[None], mean_budget=3.5)[0] for x in X] == answer.prediction.tolist()
+    assert small.plan_.expected_costs[-1] <= 3.5
+    assert set(map(type, small.plan_.stops.values())) == {MarginRule}
     bounded = copy.copy(model)
     bounded.mean_budget = 3.5  # as a family that is trained for a mean has it
     batch = at.BatchSession(bounded, X)
@@ -139,7 +194,7 @@ def test_every_way_of_asking_lets_the_same_rows_leave(model, data, tmp_path):
 
 def test_an_example_that_left_early_goes_on_with_more_money(model, data):
     session, X = at.Session(model), data[0]
-    easy = X[model.answer(X, mean_budget=3.5).stage == 1][0]
+    easy = X[model.truncate(mean_budget=3.5).answer(X).stage == 1][0]
     assert session.predict(easy, mean_budget=3.5).stage == 1
     assert session.reason == "budget"
     assert not session.read().complete
@@ -153,7 +208,8 @@ def test_a_shorter_plan_and_other_prices_keep_the_table(model, data):
     assert two.plan_.stop_table.margins.shape[1] == 2
     assert 1.4 < two.cost(X, mean_budget=1.6).mean() < 1.8
     dearer = copy.copy(model)
-    dearer.plan_ = model.plan_.with_costs(at.FeatureCosts(np.full(7, 10.0)))
+    costs = at.FeatureCosts(np.full(7, 10.0)).bind(7)
+    dearer.plan_ = replace(model.plan_, costs=costs, expected_costs=None)
     assert_array_equal(dearer.answer(X, mean_budget=35.0).stage, model.answer(X, mean_budget=3.5).stage)
     assert model.plan_.head(0).stop_table is None
 
@@ -174,13 +230,27 @@ def test_checkers_know_the_table(model, data):
     at.testing.check_anytime_estimator(model, X=data[0][:600], y=data[1][:600])
 
 
-def test_a_table_that_says_another_mean_than_rows_pay_is_found(model, data):
-    """The negative control: rows of which all leave late, in a table that says they leave at once."""
+def test_a_table_that_says_another_mean_than_rows_pay_costs_a_call_no_more(model, data):
+    """Rows of which all leave late, in a table that says they leave at once."""
     wrong = copy.copy(model)
     late = StopTable([[np.inf, np.inf, -np.inf]], [[1.0, 0.0, 0.0]])
     wrong.plan_ = replace(model.plan_, stop_table=late)
+    assert wrong.truncate(mean_budget=2.0).cost(data[0]).mean() == 7.0
+    assert 1.99 < wrong.cost(data[0], mean_budget=2.0).mean() <= 2.0
+
+
+def test_calls_that_overspend_are_found(model, data):
+    """The negative control: the margins of the table decide, whatever the rows of the call then pay."""
+
+    class Careless(at.AnytimeClassifier):
+        def _run_within_mean(self, rows, budget, mean_budget, due, stop, *, metered):
+            run = Run(self.plan_.for_means, rows.X, metered=True)
+            run.advance()
+            return run
+
+    careless = fitted(Careless, model.plan_, np.arange(3), meter="model")
     with pytest.raises(AssertionError, match="a_mean_budget_holds_on_new_rows"):
-        at.testing.check_anytime_estimator(wrong, X=data[0][:600], y=data[1][:600])
+        at.testing.check_anytime_estimator(careless, X=data[0][:600], y=data[1][:600])
 
 
 @given(plans(), st.data(), st.sampled_from(["model", "realised"]))
@@ -202,10 +272,15 @@ def test_rows_of_any_plan_leave_at_the_first_stage_whose_margin_is_enough(plan, 
     for answer in list(model.stages(X))[1:]:
         scores[~left], paid[~left] = answer.scores[~left], answer.cost[~left]
         left |= link.margin(scores) >= margins[answer.stage - 1]
-    answer = model.answer(X, mean_budget=mean)
+    answer = model.truncate(mean_budget=mean).answer(X)
     assert_array_equal(answer.scores, scores)
     assert_allclose(answer.cost, paid)
-    assert_array_equal(model.predict(X, mean_budget=mean), answer.prediction)
+    call = model.answer(X, mean_budget=mean)
+    assert call.cost.sum() <= mean * len(X) * (1 + 1e-9)
+    assert (call.stage <= answer.stage).all()
+    after = [answer.scores for answer in model.stages(X)]
+    assert_array_equal(call.scores, [after[s][i] for i, s in enumerate(call.stage)])
+    assert_array_equal(model.predict(X, mean_budget=mean), call.prediction)
     assert [model.predict_one(x, mean_budget=mean) for x in X] == list(answer.prediction)
     session = at.Session(model)
     told = [session.predict(x, mean_budget=mean) for x in X]

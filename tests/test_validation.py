@@ -1,5 +1,7 @@
 """A word where a number is expected is found, wherever it stands."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -30,7 +32,7 @@ REGRESSORS = [
 
 @pytest.mark.parametrize("model", TAKES_NUMBERS, ids=lambda model: type(model).__name__)
 def test_in_a_table(model):
-    said = "column 'city' should hold numbers, but row 2 has 'Rome'; make numbers of its words first"
+    said = "column 'city' should hold numbers, but row 2 has 'Rome'; encode its strings as numbers first"
     with pytest.raises(ValueError, match=said):
         model.fit(WRONG[["a", "city"]], Y)
     with pytest.raises(ValueError, match=said):
@@ -53,7 +55,7 @@ def test_in_an_array(model):
 def test_in_y(model):
     columns = ["a", "city"] if isinstance(model, at.GroupPursuitRegressor) else ["a", "city", "kind"]
     for y in (["1", "2", "yes"] * 4, np.array(["1", "2", "yes"] * 4, dtype=object)):
-        said = "y should hold numbers, but row 2 has 'yes'; to predict words take a classifier"
+        said = "y should hold numbers, but row 2 has 'yes'; to predict labels, use a classifier"
         with pytest.raises(ValueError, match=said):
             model.fit(FINE[columns], y)
 
@@ -110,6 +112,20 @@ def test_other_errors_pass():
     for error in (ValueError("something else"), TypeError("could not convert string to float")):
         with pytest.raises(type(error), match=str(error)), naming_words(WRONG):
             raise error
+
+
+@pytest.mark.parametrize("learner", [at.SpeedBoostClassifier, at.SpeedBoostRegressor, at.BudgetTreeRegressor])
+def test_training_without_y_says_that_y_is_missing(learner):
+    with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
+        learner().fit(FINE)
+
+
+def test_a_label_that_is_missing_is_refused_without_a_stray_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for y in (np.where(Y, 1.0, np.nan), np.full(12, np.nan)):
+            with pytest.raises(ValueError, match="y contains NaN"):
+                at.SpeedBoostClassifier().fit(FINE, y)
 
 
 def test_columns_that_may_hold_words_are_passed_over():

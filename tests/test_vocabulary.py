@@ -35,18 +35,19 @@ def rooms() -> list[str]:
     return [name for name in names if name not in ("growth", "networks") or find_spec("torch")]
 
 
-def offered(room: str) -> dict[str, type]:
-    """The public classes of a room; protocols have no constructor."""
+def offered(room: str) -> dict[str, object]:
+    """What a room offers that can be called; protocols have no constructor."""
     module = import_module(f"anytime.{room}")
     values = {f"{room}.{name}": getattr(module, name) for name in getattr(module, "__all__", ())}
     return {
         name: value
         for name, value in values.items()
-        if inspect.isclass(value) and not getattr(value, "_is_protocol", False)
+        if inspect.isfunction(value) or (inspect.isclass(value) and not getattr(value, "_is_protocol", False))
     }
 
 
-CLASSES = {name: value for room in rooms() for name, value in offered(room).items()}
+OFFERED = {name: value for room in rooms() for name, value in offered(room).items()}
+CLASSES = {name: value for name, value in OFFERED.items() if inspect.isclass(value)}
 
 RETIRED = {
     *("n_stages", "n_rounds", "n_trees", "n_learners", "n_exits", "n_layers"),
@@ -54,6 +55,7 @@ RETIRED = {
     *("tree_cost", "computation", "learner_cost", "costly_cost"),
     *("penalty", "gamma", "lam", "trade_off"),
     *("cross_fit", "n_folds", "n_passes", "step", "rate"),
+    *("max_iterations", "n_neighbours"),
 }
 
 OTHER_MEANINGS = {  # words that are retired for one meaning and say another here
@@ -62,6 +64,9 @@ OTHER_MEANINGS = {  # words that are retired for one meaning and say another her
     ("networks.Once", "gamma"),
     ("networks.Minimax", "rate"),  # of the opponent, not of the network
     ("losses.Loss", "step"),  # a function: how far to go along a direction
+    ("greedy.spectral_gamma", "penalty"),  # which norm of the weights is penalised
+    ("greedy.rival_ceiling", "gamma"),  # how far a set function is submodular, as in the papers
+    ("greedy.rival_ceiling", "rate"),  # gain per unit of cost
     ("structured.Update", "step"),  # what was taken, not what is asked for
 }
 
@@ -117,7 +122,7 @@ def test_no_two_classes_of_product_and_research_share_a_name():
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
-def parameter_names(value: type) -> set[str]:
+def parameter_names(value: object) -> set[str]:
     try:
         return set(inspect.signature(value).parameters)
     except ValueError:  # of the native module: what it takes stands in its stubs
@@ -125,8 +130,19 @@ def parameter_names(value: type) -> set[str]:
 
 
 def test_retired_words_are_not_parameters():
-    found = {(name, word) for name, value in CLASSES.items() for word in parameter_names(value) & RETIRED}
-    assert found == {(name, word) for name, word in OTHER_MEANINGS if name in CLASSES}
+    found = {(name, word) for name, value in OFFERED.items() for word in parameter_names(value) & RETIRED}
+    assert found == {(name, word) for name, word in OTHER_MEANINGS if name in OFFERED}
+
+
+def test_a_batch_takes_bounds_by_the_words_of_a_session():
+    batch, session = (parameter_names(method) for method in (at.BatchSession.advance, at.Session.resume))
+    assert batch - session == {"budget_total"}
+
+
+def test_a_number_that_ends_a_search_when_little_changes_has_one_name():
+    """Scikit-learn's, ``tol``; a ``tolerance`` is what a user puts up with in answers."""
+    searching = [at.BudgetPruner, at.boosting.BoostingRules, at.GroupPursuitRegressor]
+    assert all("tol" in parameter_names(value) for value in searching)
 
 
 def test_estimators_and_building_blocks_have_their_own_words_for_threads_and_seeds():
@@ -155,6 +171,7 @@ def test_shared_parameters_are_declared_once(name):
             assert set(map(id, declared.constraint)) <= set(map(id, constraints[parameter])), parameter
         doc = declared.doc if (name, parameter) not in OTHER_NONE else declared.doc.partition(" None: ")[0]
         assert docs.get(parameter, "").startswith(doc), f"{parameter}: {docs.get(parameter)!r}"
+        assert docs[parameter].count(doc) == 1, parameter
 
 
 def test_a_family_whose_none_means_something_else_says_what():
@@ -174,7 +191,31 @@ def test_a_parameter_that_is_not_there_is_named(name):
         ESTIMATORS[name](bananas=3)
 
 
+@pytest.mark.parametrize("name", [name for name in ESTIMATORS if issubclass(ESTIMATORS[name], AnytimeModel)])
+def test_a_misspelled_keyword_of_a_method_is_answered_with_the_one_that_is_meant(name):
+    """The message names the class that the user sees, and not the one that the method comes from."""
+    model = object.__new__(ESTIMATORS[name])  # names are looked at before anything else
+    if hasattr(model, "predict"):
+        with pytest.raises(
+            TypeError, match=f"^{name}.predict has no parameter 'bugdet'; did you mean 'budget'"
+        ):
+            model.predict([[0.0]], bugdet=3)
+    for called, method in inspect.getmembers_static(ESTIMATORS[name], inspect.isfunction):
+        if called.startswith("_") or not method.__module__.startswith("anytime."):
+            continue
+        needed = [p for p in inspect.signature(method).parameters.values() if p.default is p.empty]
+        in_place = [None for p in needed[1:] if p.kind is p.POSITIONAL_OR_KEYWORD]
+        with pytest.raises(TypeError, match=rf"^({name}\.)?{called}\b.* 'bananas'"):
+            getattr(model, called)(*in_place, bananas=3)
+
+
 def test_the_word_of_another_library_is_answered_with_ours():
+    with pytest.raises(TypeError, match=r"^curve has no parameter 'scoring'; did you mean 'metric'"):
+        at.curve(None, [[0.0]], [0], scoring="f1")
+    with pytest.raises(
+        TypeError, match=r"^permutation_importances has no parameter 'metric'; did you mean 'scoring'"
+    ):
+        at.permutation_importances(None, [[0.0]], [0], budgets=[1], metric="f1")
     with pytest.raises(TypeError, match="no parameter 'n_trees'; did you mean 'n_estimators'"):
         at.SpeedBoostClassifier(n_trees=3)
     with pytest.raises(TypeError, match="no parameter 'lam'; did you mean 'cost_penalty'"):

@@ -9,8 +9,6 @@ Importing this package loads nothing else: each name below is fetched from its r
 that only answers does not wait for what it takes to train.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

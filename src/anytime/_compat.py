@@ -42,6 +42,14 @@ def scored_function(scorer: Any) -> Any:
     return getattr(scorer, "_score_func", None)
 
 
+def scorer_of_class(scorer: Any, label: Any) -> str:
+    """The call that makes the same scorer for the class ``label``."""
+    response = scorer._response_method
+    how = "" if response == "predict" else f", response_method={response!r}"
+    how += "" if scorer._sign > 0 else ", greater_is_better=False"
+    return f"make_scorer({scorer._score_func.__name__}{how}, pos_label={label!r})"
+
+
 def hist_rounds(model: Any) -> Any:
     """Trees of a ``HistGradientBoosting*``, a list of lists: one tree per output in each round; None before ``fit``."""
     return getattr(model, "_predictors", None)

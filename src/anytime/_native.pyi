@@ -489,6 +489,21 @@ def loss_derivatives(
 ) -> None:
     """First and second derivatives by the scores (n, K), written to ``gradient`` and ``hessian`` (K, n)."""
 
+def largest_parts(
+    parts: NDArray[np.floating[Any]], rows: NDArray[np.int64], threads: int
+) -> NDArray[np.float64]:
+    """(K,) largest absolute values of ``parts``, (n, K) of float32 or float64, over the rows."""
+
+def leaf_sums(
+    parts: NDArray[np.floating[Any]],
+    leaf: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    n_leaves: int,
+    scale: NDArray[np.float64],
+    threads: int,
+) -> NDArray[np.float64]:
+    """(n_leaves, K) sums of ``parts * scale``, (n, K), each rounded to a whole number, over the rows of each leaf."""
+
 def update_scores(
     scores: NDArray[np.float64],
     leaf: NDArray[np.int32],

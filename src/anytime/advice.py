@@ -1,4 +1,4 @@
-"""What to buy next for one row, and what is expected of it: the answer of ``model.next``."""
+"""What to buy next for one row, and its expected gain: the result of ``model.next``."""
 
 from __future__ import annotations
 
@@ -30,31 +30,37 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Offer:
-    """One thing that could be bought next."""
+    """A group that could be bought next."""
 
     group: str
-    buys: tuple[str, ...]  # the group, and what it requires and is not there yet, in the order of purchase
+    buys: tuple[str, ...]  # the group and its requirements not bought yet, in the order of purchase
     price: float  # of all of these
-    gain: float | None = None  # expected fall of the loss, or rise of the quality; None: not known
-    change: float | None = None  # probability of another class, or mean change of a number; None: not known
+    gain: float | None = None  # expected reduction of the loss, or rise of the quality; None: unknown
+    change: float | None = None  # probability of another class, or mean change of a number; None: unknown
+
+    @property
+    def required(self) -> str:
+        """What is bought with the group because it requires it, in words; empty if nothing."""
+        others = ", ".join(repr(name) for name in self.buys if name != self.group)
+        return f" (with {others})" if others else ""
 
 
 @dataclass(frozen=True)
 class NextPurchase:
-    """What a model advises for one row.
+    """The recommendation of a model for one row.
 
     Attributes
     ----------
     prediction : object
-        The answer by what was bought.
+        The answer based on what was bought.
     probability : float or None
-        Of that answer, where it is a class.
+        Probability of that answer; None for numbers.
     offers : tuple of Offer
-        What could be bought, best first; empty: nothing is left that could change the answer.
+        What could be bought, best first; empty if nothing could change the answer.
     unit : str or None
-        Of the prices.
+        Unit of the prices.
     budget : float or None
-        The most that the row may pay in all; None: no limit.
+        The most that the row may pay in total; None: no limit.
     """
 
     prediction: Any
@@ -70,22 +76,22 @@ class NextPurchase:
 
     @property
     def price(self) -> float:
-        """What it costs, with what it requires and is not there yet."""
+        """Its price, including requirements that were not bought yet."""
         return self.offers[0].price if self.offers else 0.0
 
     @property
     def gain(self) -> float | None:
-        """What is expected of it."""
+        """Its expected gain."""
         return self.offers[0].gain if self.offers else None
 
     @property
     def change(self) -> float | None:
-        """The probability that it changes the answer; of a number, the mean change."""
+        """The probability that it changes the answer; for numbers, the mean change."""
         return self.offers[0].change if self.offers else None
 
     @property
     def alternatives(self) -> tuple[Offer, ...]:
-        """What could be bought instead, best first."""
+        """The other offers, best first."""
         return self.offers[1:]
 
     def table(self) -> list[dict[str, Any]]:
@@ -102,7 +108,7 @@ class NextPurchase:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in the terms of JSON, with the words as ``advice``."""
+        """Everything as JSON values, with the text as ``advice``."""
         return {
             "prediction": _in_json(self.prediction),
             "probability": self.probability,
@@ -122,16 +128,13 @@ class NextPurchase:
             within = "" if self.budget is None else f" within {self._amount(self.budget)}"
             return f"{now} Nothing is left to buy that could change it{within}."
         best = self.offers[0]
-        others = [name for name in best.buys if name != best.group]
-        said = f"{now} Buy {best.group!r} next"
-        said += f" (with {', '.join(map(repr, others))})" if others else ""
-        said += f" for {self._amount(best.price)}."
+        said = f"{now} Buy {best.group!r} next{best.required} for {self._amount(best.price)}."
         if best.change is not None and self.probability is not None:
             said += f" It changes the answer with probability {best.change:.2f}."
         elif best.change is not None:
             said += f" It changes the answer by {best.change:.4g} on average."
         if self.alternatives:
-            said += f" Else: {', '.join(repr(offer.group) for offer in self.alternatives[:3])}."
+            said += f" Alternatives: {', '.join(repr(offer.group) for offer in self.alternatives[:3])}."
         return said
 
     def _amount(self, price: float) -> str:
@@ -141,31 +144,31 @@ class NextPurchase:
 
 @dataclass(frozen=True)
 class PurchasePath:
-    """What a model buys for one row, one purchase after the other, and how its answer moves.
+    """What a model buys for one row, purchase by purchase, and the answer after each.
 
     Attributes
     ----------
     steps : tuple of NextPurchase
-        The advice before each purchase, and after the last.
+        The recommendation before each purchase, and after the last one.
     """
 
     steps: tuple[NextPurchase, ...]
 
     @property
     def groups(self) -> list[str]:
-        """What is bought, in this order."""
+        """The groups bought, in order."""
         return [group for step in self.steps[:-1] for group in step.offers[0].buys]
 
     @property
     def costs(self) -> list[float]:
-        """What was paid by each of the steps."""
+        """The cumulative cost at each step."""
         paid = [0.0]
         for step in self.steps[:-1]:
             paid.append(paid[-1] + step.price)
         return paid
 
     def table(self) -> list[dict[str, Any]]:
-        """One dict per answer: what was bought for it, what all cost by then, and the answer."""
+        """One dict per answer: the group bought for it, the cumulative cost, and the answer."""
         bought = [None, *(step.group for step in self.steps[:-1])]
         return [
             {"bought": group, "cost": cost, "prediction": step.prediction, "probability": step.probability}
@@ -173,12 +176,12 @@ class PurchasePath:
         ]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the probability of the answer, or the number, against what was paid, with what was bought at each step.
+        """Plot the probability of the answer, or the predicted number, against cost, with the purchase at each step.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None: those of a new figure.
+            None: a new figure.
 
         Returns
         -------
@@ -204,9 +207,9 @@ class PurchasePath:
 
     def __str__(self) -> str:
         lines = []
-        for line, step in zip(self.table(), self.steps, strict=True):
+        purchases = ["nothing", *(f"{step.group!r}{step.offers[0].required}" for step in self.steps[:-1])]
+        for bought, line, step in zip(purchases, self.table(), self.steps, strict=True):
             sure = "" if line["probability"] is None else f" with probability {line['probability']:.2f}"
-            bought = "nothing" if line["bought"] is None else repr(line["bought"])
             lines.append(f"{bought}, {step._amount(line['cost'])}: {_in_words(line['prediction'])}{sure}")
         return "\n".join(lines)
 
@@ -238,7 +241,9 @@ def owned_groups(plan: Plan, rows: Rows, named: bool, bought: Iterable[str] | No
     wanted = [bought] if isinstance(bought, str) else list(bought)
     number = {name: g for g, name in enumerate(names)}
     if unknown := [name for name in wanted if name not in number]:
-        raise ValueError(f"bought names {shown(unknown[0])}, but the groups are {listed(names)}")
+        raise ValueError(
+            f"bought contains {shown(unknown[0])}, which is not a group; the groups are {listed(names)}"
+        )
     for name in wanted:
         owned[list(table.closure(number[name]))] = True
     lacking = np.zeros_like(owned) if rows.held is None else owned & ~rows.held
@@ -251,12 +256,12 @@ def owned_groups(plan: Plan, rows: Rows, named: bool, bought: Iterable[str] | No
 
 def _given(plan: Plan, there: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
     """(G,) groups of which a row has all columns that the plan reads; where it reads none of them, all."""
-    given = plan.costs.has_columns.copy()
+    usable = plan.costs.has_columns.copy()
     if there is None:
-        return given
+        return usable
     needed = plan.read_columns | ~plan.read_groups[plan.costs.column_group]
-    given[plan.costs.column_group[needed & ~there]] = False
-    return given
+    usable[plan.costs.column_group[needed & ~there]] = False
+    return usable
 
 
 def usable_groups(plan: Plan, owned: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -317,8 +322,8 @@ def _first_use(plan: Plan, run: Run, group: int) -> int:
 
 def follow(plan: Plan, X: Any, owned: NDArray[np.bool_], cap: int) -> tuple[Run, list[int]]:
     """A row led through all stages for which it has what they read, and the groups that it then lacks; none: it has ended."""
-    known = np.where(owned[plan.costs.column_group], X, np.nan)
-    run, row = Run(plan, np.ascontiguousarray(known), metered=True), np.zeros(1, dtype=np.intp)
+    values = np.where(owned[plan.costs.column_group], X, np.nan)
+    run, row = Run(plan, np.ascontiguousarray(values), metered=True), np.zeros(1, dtype=np.intp)
     run.bound(np.array([cap], dtype=np.int64), None)
     for s in range(plan.n_stages):
         lacking = [] if run.finished[0] else _lacking(run, s, row, owned)

@@ -1,4 +1,4 @@
-"""What is known of rows after some stages: the one record that models, sessions, batches and the server share."""
+"""The answer for some rows after some stages: the one record that models, sessions, batches and the server share."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class _derived(cached_property):  # type: ignore[type-arg]  # noqa: N801
 
 @dataclass(eq=False, repr=False)  # not frozen, which takes a microsecond for each
 class Answer:
-    """The answer after some stages, and what it took: three meters side by side.
+    """The answer after some stages, with its cost by all three meters.
 
-    The one record of ``answer``, ``stages``, sessions and the server, of one example or of many rows. It holds scores and
-    payments; what follows from them is worked out when it is first read, so that one can be made after every stage. Once made it
-    is not changed: readers in other threads may hold it.
+    ``answer``, ``stages``, sessions and the server return this record, for one example or for many rows. It stores scores and
+    payments and computes everything else when it is first read, so making one after every stage is cheap. It is immutable:
+    other threads may keep it.
 
     Attributes
     ----------
     prediction : (n,) or (n, K) array, or one value for a single example
-        Labels or numbers. Where each example has many elements, a list with one array per example.
+        Labels or numbers. If an example has many elements: a list with one array per example.
     scores : (n, K), (K,) or Ragged
         Raw scores.
     probabilities : (n, C), (C,) or None
@@ -51,27 +51,31 @@ class Answer:
     confidence : (n,), float or None
         The probability of the leading class.
     stage : int or (n,) int
-        Stages done; one number when all rows are equally far.
+        Stages done; one number if it is the same for all rows.
     branch : int or (n,) int
-        Which of the plan's branches these stages belong to, for a budget that was known in advance; -1: the chain.
+        The branch of the plan that answered a budget known in advance; -1: the chain.
     cost : (n,) or float
-        What each row really paid (realised cost). Where that is not counted, as in a server whose model's meter is "model",
-        the model cost.
+        What each row actually paid (realised cost); the model cost where payments are not counted, as in a server whose model
+        has ``meter="model"``.
     model_cost : float or (n,)
-        The cumulative cost of those stages as fixed at training; never less than ``cost``.
+        The cumulative cost of these stages, fixed in training; never less than ``cost``.
     groups : list of str
-        Groups bought, in the order of purchase (single example) or of the plan (many rows: by any of them).
+        Groups bought, in the order of purchase (one example), or bought by any row, in the order of the plan (many rows).
     elapsed : float
         Seconds since the computation began.
     complete : bool
         Whether nothing was left to do.
     partial : bool or (n,) bool
-        Rows that could go on within their budget: their time has ended, features failed, or work is in progress.
+        Whether a row could continue within its budget: time ran out, features failed, or work is in progress.
     reason : str
-        Why it ended: "complete", "budget", "deadline", "stop", "stages", "confidence", "groups" (rows lack some), or "failed" (an
-        extractor has). Empty while work goes on.
+        Why the run ended: "complete", "budget", "deadline", "stop", "stages", "confidence", "groups" (rows lack some), or
+        "failed" (an extractor did). Empty while work continues.
     failures : mapping from str to str
-        Groups whose features could not be had, and why.
+        Groups whose features are unavailable, and why.
+
+    See Also
+    --------
+    Session : Publishes an answer after every stage.
     """
 
     plan: Plan
@@ -90,25 +94,25 @@ class Answer:
     @_derived
     def prediction(self) -> Any:
         """Labels or numbers."""
-        return self._said(self.plan.decide, self.classes)
+        return self._said(self.plan.decide, self.classes, self.stage)
 
     @_derived
     def probabilities(self) -> Any:
-        """Of each class; None for a regressor."""
+        """Probability of each class; None for a regressor."""
         link = LINKS[self.plan.link]
         if not link.classifies:
             return None
         if self.plan.calibration is None:
             return self._said(link.transform)
         if isinstance(self.branch, np.ndarray):
-            told = np.empty(link.transform(self.scores).shape)
+            shares = np.empty(link.transform(self.scores).shape)
             for number in np.unique(self.branch):
                 here = self.branch == number
                 stages = np.broadcast_to(self.stage, here.shape)[here]
-                told[here] = self._plan_of(number).probabilities(self.scores[here], stages)
-            return told
-        told = self._plan_of(self.branch).probabilities(self._rows, self.stage)
-        return told if self.scores.ndim == 2 else told[0]
+                shares[here] = self._plan_of(number).probabilities(self.scores[here], stages)
+            return shares
+        shares = self._plan_of(self.branch).probabilities(self._rows, self.stage)
+        return shares if self.scores.ndim == 2 else shares[0]
 
     @property
     def confidence(self) -> Any:
@@ -138,7 +142,7 @@ class Answer:
 
     @_derived
     def model_cost(self) -> Any:
-        """The cost of the stages as fixed at training."""
+        """The cost of the stages, fixed in training."""
         if isinstance(self.branch, np.ndarray):
             cost = np.empty(len(self.branch))
             for number in np.unique(self.branch):
@@ -202,16 +206,16 @@ class Answer:
     def on_the_way(self, plan: Plan, branch: int, before: int) -> Answer:
         """An answer of ``plan.by_way_of(branch, before)``, told as one of ``plan``."""
         arrived = np.asarray(self.stage) > before
-        told = self.changed(
+        answer = self.changed(
             plan=plan,
             stage=np.where(arrived, np.asarray(self.stage) - before, self.stage),
             branch=np.where(arrived, branch, -1),
         )
         for name in ("probabilities", "cost", "model_cost", "groups"):  # which go by the plan and the stage
-            told.__dict__.pop(name, None)
+            answer.__dict__.pop(name, None)
         if not np.ndim(self.stage):
-            told.stage, told.branch = int(told.stage), int(told.branch)
-        return told
+            answer.stage, answer.branch = int(answer.stage), int(answer.branch)
+        return answer
 
     def work_out(self) -> None:
         """Predictions and costs now: once for all rows, before they are taken apart."""

@@ -1,7 +1,5 @@
 """Threads of the libraries of linear algebra."""
 
-from __future__ import annotations
-
 import functools
 from contextlib import AbstractContextManager
 from typing import Any

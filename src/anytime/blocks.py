@@ -60,8 +60,8 @@ class DetachedModelError(RuntimeError):
 class Block(ABC):
     """One or more consecutive stages that share an evaluator.
 
-    ``columns`` and ``outputs`` are all that most blocks have. Where stages read other columns of other rows, or go on from what
-    earlier stages of the same row have computed, there are also ``remember``, ``reads`` and ``proceed``; then ``outputs`` is
+    ``columns`` and ``outputs`` are all that most blocks have. Where stages read other columns of other rows, or continue from
+    what earlier stages of the same row have computed, there are also ``remember``, ``reads`` and ``proceed``; then ``outputs`` is
     ``proceed`` from the first stage on. Where what they read depends on what a row may still spend, there is ``bound``.
     """
 
@@ -70,7 +70,7 @@ class Block(ABC):
     width: int  # how many numbers a stage gives per row
     forest: Forest | None = None  # given by a block of trees: the engine then runs its stages natively
     uses_answer: bool = (
-        False  # stages go on from the scores so far: all that ``memory`` then holds, as "answer"
+        False  # stages continue from the scores so far: all that ``memory`` then holds, as "answer"
     )
     batch_rows: int | None = (
         None  # rows that are best taken together, also by who is in a hurry; None: a slice of time decides
@@ -219,8 +219,8 @@ class LinearBlock(Block):
         self.coefficients = tuple(np.ascontiguousarray(table, dtype=np.float64) for table in tables)
         self.n_stages = len(self.coefficients)
         self.width = self.coefficients[0].shape[1]
-        given = np.zeros((self.n_stages, self.width)) if intercepts is None else intercepts
-        self.intercepts = np.ascontiguousarray(given, dtype=np.float64)
+        added = np.zeros((self.n_stages, self.width)) if intercepts is None else intercepts
+        self.intercepts = np.ascontiguousarray(added, dtype=np.float64)
         self.centres = None if centres is None else np.ascontiguousarray(centres, dtype=np.float64)
         self._check()
 

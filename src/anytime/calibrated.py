@@ -6,6 +6,7 @@ in the plan (``anytime.calibration``): files, truncated models, sessions and the
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
@@ -23,11 +24,12 @@ from anytime.calibration import LEVELS, Calibration, fitted_power, ranked_quanti
 from anytime.costs import UNLIMITED
 from anytime.engine import Run
 from anytime.losses import LINKS
+from anytime.parameters import KeywordsChecked
 from anytime.plan import Array, Plan
 from anytime.rules import LikelyRule
 from anytime.spreading import announce
 from anytime.stopping import stop_table
-from anytime.validation import is_amount
+from anytime.validation import is_amount, warn_caller
 
 __all__ = ["Intervals", "LabelSets", "holding_out"]
 
@@ -40,38 +42,42 @@ _TABLE_ROWS, _TABLE_STAGES = 50, 96  # the fewest rows and the most stages for a
 # share of the training rows, and the most of them, that ``calibration="auto"`` holds out
 _HELD_OUT, _MOST_HELD_OUT = 0.2, 5000
 _FEWEST_TRAINING_ROWS = 20
+# held-out rows on which calibrating is timed, and by how many times as many at most others may follow
+_FIRST_ROWS, _MORE_ROWS = 16, 16
+_OVERTIME = 1.05  # of a time budget, when calibrating ends
 _FEWEST_OF_CLASS = 5  # rows of a class, for some of them to be held out
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
-class _Calibrated:
-    """``calibrate``, and what sets and intervals share."""
+class _Calibrated(KeywordsChecked):
+    """``calibrate``, and the common part of sets and intervals."""
 
     plan_: Plan
 
     def calibrate(self: Any, X: Any, y: ArrayLike) -> Any:
-        """Learn from held-out rows how far the answers of every stage can be trusted, and keep it.
+        """Calibrate the answers of every stage on held-out rows.
 
-        Probabilities of a classifier then are right as often as they say, ``confidence=`` stops rows of which that share is
-        right, ``mean_budget=`` lets sure rows leave early, and ``predict_set`` or ``predict_interval`` have their quantiles.
-        Predictions within a budget do not change. What an earlier call has learned is replaced. Rows count equally.
+        Afterwards, probabilities of a classifier are calibrated, of the rows that ``confidence=`` stops that share is right,
+        ``mean_budget=`` lets confident rows leave early, and ``predict_set`` or ``predict_interval`` can be called. Predictions
+        within a budget do not change, unless the model has a ``cost_matrix``. A new call replaces the previous calibration. All
+        rows have equal weight.
 
         Parameters
         ----------
         X : (n, d)
-            Rows that training has not seen; some hundreds at least, better some thousands.
+            Rows not used in training: at least a few hundred, better a few thousand.
         y : (n,)
 
         Returns
         -------
         model
-            Itself.
+            The model itself.
 
         Raises
         ------
         ValueError
-            Where there is no row, a column is missing, or a label is none of the model's classes.
+            If there are no rows, a column is missing, or a label is not one of the model's classes.
 
         Examples
         --------
@@ -84,12 +90,12 @@ class _Calibrated:
         check_is_fitted(self, "plan_")
         if getattr(self, "labels_elements", False):
             raise TypeError(
-                f"a {type(self).__name__} labels many elements of an example; only models of rows are calibrated"
+                f"a {type(self).__name__} labels many elements of an example; only models of rows can be calibrated"
             )
         if getattr(self, "_goes_on_learning", False):
             raise TypeError(
-                f"this {type(self).__name__} keeps learning, which would make a calibration wrong: save it with learning=False, "
-                "then load and calibrate that"
+                f"this {type(self).__name__} keeps learning, which would invalidate a calibration: save it with learning=False, "
+                "then load and calibrate that model"
             )
         rows, targets = self._checked(X), self._held_out_targets(y)
         check_consistent_length(rows, targets)
@@ -106,34 +112,38 @@ class _Calibrated:
         self.plan_ = chain
         return self
 
-    def _values_and_bounds(self: Any, X: Any, coverage: float, budget: Any) -> tuple[Array, Array]:
-        """Raw probabilities or numbers of each row, (n, K), and the nonconformity that is allowed to it, (n,)."""
+    def _values_and_bounds(self: Any, X: Any, coverage: float, budget: Any) -> tuple[Array, Array, Array]:
+        """Raw probabilities or numbers, (n, K), the nonconformity that is allowed, (n,), and the predictions of the rows."""
         check_is_fitted(self, "plan_")
         if not is_amount(coverage) or not 0.0 < coverage < 1.0:
-            raise ValueError(f"coverage must be a share between 0 and 1, not {coverage!r}")
+            raise ValueError(f"coverage must be between 0 and 1, not {coverage!r}")
         calibration: Calibration | None = self.plan_.calibration
         by_budget = self.meter == "realised"
         if calibration is None or calibration.by_budget != by_budget:
             otherwise = ', or give calibration="auto"' if hasattr(self, "calibration") else ""
             raise ValueError(
-                f"this {type(self).__name__} has no held-out rows to judge by: call calibrate(X_val, y_val) first{otherwise}"
+                f"this {type(self).__name__} is not calibrated: call calibrate(X_val, y_val) first{otherwise}"
             )
         if budget is None and self.mean_budget is not None:
             raise ValueError(
                 "coverage cannot be promised for a mean budget, which lets some rows pay more than others; give a budget"
             )
         rows = self._read_in(X)
-        values, allowed = None, np.empty(len(rows.X))
+        values, allowed, predictions = None, np.empty(len(rows.X)), None
         for which, part, money in self._parts_by_branch(rows, budget, None, np.inf):
             run = self._run_plan(part, money, None, np.inf, metered=True)
             reach = self._reach_of(run, money)
             reach = reach if by_budget else np.where(run.incomplete, run.answered, reach)
             allowed[which] = run.plan.calibration.quantile(np.broadcast_to(reach, len(part.X)), coverage)
-            some = _values(run)
-            values = np.empty((len(rows.X), some.shape[1])) if values is None else values
-            values[which] = some
+            some, predicted = _values(run), self._decided(run)
+            if values is None or predictions is None:
+                values, predictions = (
+                    np.empty((len(rows.X), *a.shape[1:]), a.dtype) for a in (some, predicted)
+                )
+            values[which], predictions[which] = some, predicted
         assert values is not None
-        return values, allowed
+        assert predictions is not None
+        return values, allowed, predictions
 
     def _reach_of(self: Any, run: Run, budget: Any) -> Any:
         """Stages, or ticks where the realised cost is counted, that a budget lets rows go."""
@@ -158,39 +168,39 @@ class LabelSets(_Calibrated):
     def predict_set(
         self: Any, X: Any, coverage: float = 0.95, budget: Any = None, *, allow_empty: bool = False
     ) -> Any:
-        """Labels of which one is right, for this share of the rows: a conformal set for each row.
+        """Conformal sets of labels: for this share of the rows, the set contains the true label.
 
-        A label belongs to the set where its probability is not below a threshold, which held-out rows have set for the stage, or
-        the branch, that answers this budget. These are the model's own probabilities: calibrated ones were fitted to the same
-        held-out rows, which a threshold set on those rows would not allow for. More money makes the sets smaller, not less sure.
+        A label is in the set if its probability reaches a threshold, which held-out rows have set for the stage or branch that
+        answers this budget. The probabilities are the uncalibrated ones, because calibrated ones were fitted to the same held-out
+        rows as the threshold. A larger budget makes the sets smaller; the coverage stays the same.
 
         Parameters
         ----------
         X : (n, d)
         coverage : float, default=0.95
-            Share of rows whose set holds their label, at least, on average over held-out rows and new rows of the same kind; for
-            n held-out rows it varies by about ``sqrt(coverage * (1 - coverage) / n)``. Where the model itself stops rows by a
-            ``confidence``, or every row decides what it buys within the budget, it is kept approximately.
+            Minimum share of rows whose set contains their label, on average over draws of held-out and new rows; for n held-out
+            rows it varies by about ``sqrt(coverage * (1 - coverage) / n)``. It holds approximately if the constructor's
+            ``confidence`` stops rows, or if every row decides what it buys within the budget.
         budget : float or (n,) float, default=None
             As in ``answer``.
         allow_empty : bool, default=False
-            Whether a set may be empty. False: the predicted label is always in it, so that a model which is right more often than
-            ``coverage`` covers more.
+            Whether a set may be empty. False: it always contains the label that ``predict`` returns within the budget, which
+            never lowers the coverage.
 
         Returns
         -------
         (n, C) bool
-            Which of ``classes_`` are in each set.
+            Which of ``classes_`` each set contains.
 
         Raises
         ------
         ValueError
-            Where the model is not calibrated, or ``coverage`` is no share.
+            If the model is not calibrated, or ``coverage`` is not between 0 and 1.
         """
-        probabilities, allowed = self._values_and_bounds(X, coverage, budget)
+        probabilities, allowed, predictions = self._values_and_bounds(X, coverage, budget)
         inside = probabilities >= -allowed[:, None] * (1.0 - 1e-9)
         if not allow_empty:
-            inside[np.arange(len(probabilities)), probabilities.argmax(axis=1)] = True
+            inside |= predictions[:, None] == self.classes_
         return self._wrapped(inside, X, self.classes_)
 
     def _held_out_targets(self: Any, y: ArrayLike) -> NDArray[Any]:
@@ -251,10 +261,10 @@ class Intervals(_Calibrated):
     """Conformal intervals of regressors."""
 
     def predict_interval(self: Any, X: Any, coverage: float = 0.95, budget: Any = None) -> Any:
-        """Intervals that hold the true value of this share of the rows.
+        """Conformal intervals: for this share of the rows, the interval contains the true value.
 
-        The prediction, give or take the error that held-out rows had in that share at the stage, or the branch, that answers this
-        budget.
+        The prediction plus or minus the error that this share of the held-out rows did not exceed, at the stage or branch that
+        answers this budget.
 
         Parameters
         ----------
@@ -265,20 +275,20 @@ class Intervals(_Calibrated):
         Returns
         -------
         (n, 2)
-            From and to. The whole line where held-out rows are too few for such a coverage.
+            Lower and upper ends; infinite if there are too few held-out rows for this coverage.
 
         Raises
         ------
         ValueError
-            Where the model is not calibrated, or ``coverage`` is no share.
+            If the model is not calibrated, or ``coverage`` is not between 0 and 1.
         """
-        values, allowed = self._values_and_bounds(X, coverage, budget)
+        values, allowed, _ = self._values_and_bounds(X, coverage, budget)
         around = np.stack([-allowed, allowed], axis=1)
         return self._wrapped(values + around, X, np.array(["lower", "upper"]))
 
     def _held_out_targets(self: Any, y: ArrayLike) -> NDArray[Any]:
         if self.plan_.n_outputs > 1:
-            raise ValueError("intervals are for one target; this model predicts several")
+            raise ValueError("predict_interval supports one target, but this model predicts several")
         targets = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
         if not np.isfinite(targets).all():
             raise ValueError("y has a value that is not finite")
@@ -337,8 +347,15 @@ class _Nonconformity:
     def _of_decided_budgets(
         self, X: Array, nonconformity: Callable[[Run, Any], Array]
     ) -> tuple[NDArray[np.int64], Array]:
-        """As ``quantiles``. Budgets in between are not tried: they have the worse of the two beside them."""
-        budgets, rows = _some_budgets(np.unique(self.paid), _DECIDED_BUDGETS), _spread(len(X), _MOST_DECIDED)
+        """As ``quantiles``. Budgets in between are not tried: they have the worse of the two beside them.
+
+        Rows with little money buy what is cheap, for which those with plenty may have no use: so prices, and sums of the lowest
+        of them, are budgets to be tried too.
+        """
+        prices = np.sort(self.plan.costs.prices)
+        amounts = np.concatenate([self.paid.ravel(), prices, np.cumsum(prices)])
+        budgets = _some_budgets(np.unique(amounts[amounts <= self.paid.max()]), _DECIDED_BUDGETS)
+        rows = _spread(len(X), _MOST_DECIDED)
         each = []
         for ticks in budgets.tolist():
             run = Run(self.plan, X[rows], metered=True)
@@ -422,29 +439,51 @@ def holding_out(fit: Fit) -> Fit:
 
     @wraps(fit)
     def fitted(self: Any, X: Any, y: Any = None, *more: Any, **by_name: Any) -> Any:
-        announce(self)
+        announce(self, X)
         if getattr(self, "calibration", None) is None or y is None:
             return fit(self, X, y, *more, **by_name)
         if getattr(self, "warm_start", False):
             raise ValueError(
-                'calibration="auto" draws rows anew in every fit, and with warm_start=True the model would have been trained on '
-                "some of them: give one of the two, and call calibrate with rows held out by yourself"
+                'calibration="auto" and warm_start=True cannot be combined: every fit holds out other rows, and the model would '
+                "have been trained on some of them; leave out calibration, and call calibrate with held-out rows of your own"
             )
-        given = named.bind(self, X, y, *more, **by_name).arguments
-        classifies, weight = hasattr(self, "predict_proba"), given.get("sample_weight")
+        arguments = named.bind(self, X, y, *more, **by_name).arguments
+        classifies, weight = hasattr(self, "predict_proba"), arguments.get("sample_weight")
         if not classifies and np.ndim(y) == 2 and np.shape(y)[1] > 1:
-            raise ValueError('calibration="auto" is for one target, and y has several: intervals are for one')
+            raise ValueError('calibration="auto" supports one target, but y has several')
         targets = column_or_1d(y, warn=True)
         check_consistent_length(np.empty(n_rows_of(X)), targets, weight)
         counts = np.ones(len(targets), dtype=bool) if weight is None else np.ravel(weight) > 0
         kept, held = _divided(targets, counts, classifies, getattr(self, "random_state", 0))
         for name in ("X", "y", "sample_weight"):
-            if given.get(name) is not None:
-                given[name] = rows_of(given[name], kept)
-        fit(**given)
-        return self.calibrate(rows_of(X, held), rows_of(y, held))
+            if arguments.get(name) is not None:
+                arguments[name] = rows_of(arguments[name], kept)
+        began, seconds = time.monotonic(), getattr(self, "time_budget", None)
+        fit(**arguments)
+        if seconds is None:
+            return self.calibrate(rows_of(X, held), rows_of(y, held))
+        n = _calibrated_until(began + _OVERTIME * seconds + 0.5, self, X, y, held)
+        if n < len(held):
+            warn_caller(
+                f"time_budget={seconds:g} left time to calibrate on {n} of {len(held)} held-out rows; give more time, or call "
+                "calibrate"
+            )
+        return self
 
     return fitted  # type: ignore[return-value]
+
+
+def _calibrated_until(moment: float, model: Any, X: Any, y: Any, held: NDArray[Any]) -> int:
+    """Calibrate a model on ever more of the held-out rows, as long as there is time: predicting may be slow."""
+    drawn, n = np.random.default_rng(0).permutation(held), min(_FIRST_ROWS, len(held))
+    while True:
+        began, rows = time.monotonic(), np.sort(drawn[:n])
+        model.calibrate(rows_of(X, rows), rows_of(y, rows))
+        now = time.monotonic()
+        factor = (moment - now) / max(now - began, 1e-9)
+        if n == len(held) or factor < 2:
+            return n
+        n = min(int(n * min(factor, _MORE_ROWS)), len(held))
 
 
 def _divided(
@@ -460,8 +499,8 @@ def _divided(
         what = f"rows of classes that have {_FEWEST_OF_CLASS}" if len(rows) < n else what
     if len(rows) < _FEWEST_TRAINING_ROWS:
         raise ValueError(
-            f'calibration="auto" holds rows out, but there are only {len(rows)} {what}; train on all, or call calibrate with '
-            "others"
+            f'calibration="auto" needs more rows to hold some out: there are only {len(rows)} {what}; set calibration=None, or '
+            "call calibrate with other rows"
         )
     random = check_random_state(None if seed is None else check_random_state(seed).randint(2**31 - 1))
     share = min(min(_HELD_OUT, _MOST_HELD_OUT / n) * n / len(rows), 0.5)

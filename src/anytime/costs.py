@@ -1,15 +1,15 @@
-"""What features cost, and what an example has already paid for.
+"""Prices of features, and what an example has already paid for.
 
 Columns belong to groups; a group has a price that an example pays once, at the first use of any of its
 columns. A group may require other groups (a blood draw before any blood test), so prices form a directed
-acyclic graph: using a group pays for everything it needs that is not there yet. This is the conditional cost
+acyclic graph: using a group pays for everything it needs that was not bought yet. This is the conditional cost
 of Grubb's *Anytime Prediction* (2014, section 6.5.3) with requirements added.
 
 Money is counted in **ticks**, whole multiples of a power of ten chosen for each price list. Sums are exact
-and do not depend on the order of purchase: prices 0.1 and 0.2 are affordable with a budget of 0.3, whoever is
-first. A price of up to 12 digits is counted exactly, or the list is refused. A longer one (2/3, a measured
-time) keeps at least 9 digits and is rounded down: a budget equal to a price buys it. A budget that is short of a
-cost by a few roundings of a float (64 units in the last place) is enough for it: ``sum(prices)`` buys everything.
+and do not depend on the order of purchase: prices 0.1 and 0.2 are affordable with a budget of 0.3, in either
+order. A price of up to 12 digits is counted exactly, or the list is rejected. A longer one (2/3, a measured
+time) keeps at least 9 digits and is rounded down: a budget equal to a price buys it. A budget that falls short
+of a cost by a few roundings of a float (64 units in the last place) still covers it: ``sum(prices)`` buys everything.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class FeatureCosts:
         integer key is a position (3 becomes the group ``"x3"``), any other a name. With ``groups``: a mapping
         from group name to price. A Series is a mapping from its index.
     groups : mapping from str to list of str or int, default=None
-        The columns of each group, by name or position; none where it is a step that others require.
+        The columns of each group, by name or position; none if it is a step that others require.
     requires : mapping from str to list of str, default=None
         The groups that must be paid before this one.
     unit : str, default=None
@@ -69,6 +69,10 @@ class FeatureCosts:
     tails : mapping from str to float, default=None
         A price per group that is rarely exceeded (the 99th percentile of a measured time). The runtime uses
         it to decide whether a group still fits before a deadline.
+
+    See Also
+    --------
+    Features : Computes groups on demand and measures their prices.
 
     Examples
     --------
@@ -123,20 +127,20 @@ class FeatureCosts:
 
     def closure(self, groups: Iterable[str]) -> list[str]:
         """``groups`` and all they require, each once, requirements first."""
-        found: dict[str, None] = {}
+        closed: dict[str, None] = {}
         pending = list(groups)[::-1]
         while pending:
             name = pending[-1]
             if name not in self.groups:
                 raise ValueError(f"no group {name!r}; the groups are {_listing(self.groups)}")
-            if needed := [other for other in self.requires.get(name, ()) if other not in found]:
+            if needed := [other for other in self.requires.get(name, ()) if other not in closed]:
                 pending += needed[::-1]
             else:
-                found[pending.pop()] = None
-        return list(found)
+                closed[pending.pop()] = None
+        return list(closed)
 
     def price(self, groups: Iterable[str], bought: Iterable[str] = ()) -> float:
-        """What buying ``groups`` costs an example that has already bought ``bought``."""
+        """The price of ``groups`` for an example that already has ``bought``."""
         owned = set(self.closure(bought))
         ticks = sum(self.ticks(self.prices[name]) for name in self.closure(groups) if name not in owned)
         return self.amount(ticks)
@@ -181,9 +185,8 @@ class FeatureCosts:
     def bind(self, n_columns: int, names: Sequence[str] | None = None) -> BoundCosts:
         """Resolve the columns of the groups against a matrix with ``n_columns`` columns called ``names``."""
         n_prices = len(self.groups)
-        is_list = self.groups == {
-            f"x{j}": (j,) for j in range(n_prices)
-        }  # one price after the other, without groups
+        # one price after the other, without groups
+        is_list = self.groups == {f"x{j}": (j,) for j in range(n_prices)}
         if is_list and n_prices != n_columns:
             prices = "1 price" if n_prices == 1 else f"{n_prices} prices"
             raise ValueError(
@@ -205,7 +208,7 @@ class FeatureCosts:
             several = free.size > 1
             raise ValueError(
                 f"{'columns' if several else 'column'} {', '.join(shown)}{more} {'have' if several else 'has'} no price; "
-                "name a price, which may be 0, or a group for every column"
+                "give every column a price, which may be 0, or a group"
             )
         return BoundCosts(self, column_group)
 
@@ -437,6 +440,17 @@ class BoundCosts:
             mask[self.table.closure(int(g))] = True
         return mask
 
+    def prices_of_rows(self, row_prices: ArrayLike | None, n_rows: int) -> NDArray[np.float64]:
+        """(n, G) what each group costs each row, in units; ``row_prices`` None: the same for all."""
+        if row_prices is None:
+            return np.tile(self.costs.amounts(self.prices), (n_rows, 1))
+        prices = np.asarray(row_prices, dtype=np.float64)
+        if prices.shape != (n_rows, self.n_groups):
+            raise ValueError(f"row_prices has shape {prices.shape}, but needs ({n_rows}, {self.n_groups})")
+        if not np.isfinite(prices).all() or (prices < 0).any():
+            raise ValueError("row_prices must be finite and not negative")
+        return prices
+
     def ledger(
         self, n_rows: int, absent: NDArray[np.bool_] | None = None, bought: NDArray[np.bool_] | None = None
     ) -> Ledger:
@@ -541,7 +555,7 @@ def _checked_prices(groups: Mapping[str, Any], prices: Any, what: str) -> dict[s
                 f"the {what} of {name!r} is {price_by_group[name]!r}, which is not a number"
             ) from None
         if not np.isfinite(value) or value < 0:
-            raise ValueError(f"the {what} of {name!r} is {value}; a price is finite and not negative")
+            raise ValueError(f"the {what} of {name!r} is {value}; a price must be finite and not negative")
         out[name] = value
     return out
 
@@ -582,7 +596,7 @@ def _reject_cycles(requires: Mapping[str, tuple[str, ...]]) -> None:
                 pending.pop()
             elif needed in path:
                 cycle = [*path[path.index(needed) :], needed]
-                raise ValueError("groups require each other in a circle: " + " -> ".join(map(repr, cycle)))
+                raise ValueError("groups require each other in a cycle: " + " -> ".join(map(repr, cycle)))
             elif needed not in finished:
                 path.append(needed)
                 pending.append(iter(requires.get(needed, ())))

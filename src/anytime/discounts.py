@@ -5,8 +5,6 @@ cheaper. Where full price less discount is the same for all tests of a group, th
 the difference and that every test of the group requires. The bill then does not depend on the order of purchase.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from math import inf
@@ -87,7 +85,7 @@ def prices_with_steps(
             )
         if shared.setdefault(test.group, saved) != saved:
             raise ValueError(
-                f"the tests of group {test.group!r} differ in what they save ({shared[test.group]} and {saved}), "
+                f"the tests of group {test.group!r} save different amounts ({shared[test.group]} and {saved}), "
                 "so no single shared step has that price"
             )
     names = {group: f"step {group}" if steps is None else steps[group] for group in shared}
@@ -114,5 +112,5 @@ def _number(value: Any, what: str) -> float:
     except InvalidOperation:
         raise ValueError(f"{what} is {value!r}, which is not a number") from None
     if not 0 <= number < inf:
-        raise ValueError(f"{what} is {number}; a price is finite and not negative")
+        raise ValueError(f"{what} is {number}; a price must be finite and not negative")
     return number

@@ -5,8 +5,6 @@ an uninterrupted run. Work is done stage by stage over all rows (stage-major), s
 the answer of a complete prefix. Forest blocks run natively, without the GIL; other blocks run in chunks of about a millisecond.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any, Protocol, cast
 
@@ -80,8 +78,8 @@ class Run:
             self.ledger = cast(Ledger, MixedLedger(plan.costs, self.absent))
         elif metered or self.absent is not None:
             self.ledger = plan.costs.ledger(n, self.absent)
-        # (n,) each: rows for which a stage was left out, or which had to end before one, for want of a group, and
-        # those of them that cannot go on without it
+        # (n,) each: rows for which a stage was left out, or which had to end before one, for lack of a group, and
+        # those of them that cannot continue without it
         self.incomplete, self.stuck = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
         # (n,): rows that the last call of ``advance`` was interrupted in taking further
         self.partial = np.zeros(n, dtype=bool)
@@ -106,14 +104,14 @@ class Run:
 
     def memory(self) -> Memory:
         """All that is known of each row of a run without a ledger, by name; it changes as the run goes on."""
-        known: Memory = {name: getattr(self, name) for name in _PER_ROW}
+        own: Memory = {name: getattr(self, name) for name in _PER_ROW}
         if self._history is not None:
-            known["_history"] = self._history
+            own["_history"] = self._history
         for b, block in enumerate(self.plan.blocks):
             if block.forest is not None:
-                known[f"trees {b}"] = self._tree_sums(b)
-            known |= {f"block {b} {name}": array for name, array in self.memory_of(b).items()}
-        return known
+                own[f"trees {b}"] = self._tree_sums(b)
+            own |= {f"block {b} {name}": array for name, array in self.memory_of(b).items()}
+        return own
 
     def recall(self, memory: Memory) -> None:
         """Go on from what another run of the same plan knew of the same rows, and change it in place."""
@@ -222,9 +220,8 @@ class Run:
             if not self._run_staged(
                 plan.locate(s)[0], np.full(n, s + 1, dtype=np.int32), cap, deadline, None
             ):
-                if reached := np.count_nonzero(
-                    self.done > s
-                ):  # else the next call would believe in the same jump
+                # else the next call would believe in the same jump
+                if reached := np.count_nonzero(self.done > s):
                     plan.note_pace(s, n, (time.monotonic() - began) * n / reached)
                 waiting = np.flatnonzero(self._jumped_from >= 0)
                 self.done[waiting] = self._jumped_from[waiting]
@@ -425,9 +422,9 @@ class Run:
         """Stage ``s`` for ``rows``, all or nothing for each row; ``limit`` falls where money ends or a gate releases."""
         plan = self.plan
         if s in plan.passes:
-            asked = plan.costs.groups_of(plan.passes[s].columns())
-            if asked.size:  # what reads nothing is free, also for who has spent more than is allowed now
-                rows, lacking = self._buy(asked, 0, rows, limit, cap)
+            gates = plan.costs.groups_of(plan.passes[s].columns())
+            if gates.size:  # what reads nothing is free, also for who has spent more than is allowed now
+                rows, lacking = self._buy(gates, 0, rows, limit, cap)
                 self.leave_out(s, lacking, limit)
             held = plan.passes[s].holds(self._matrix_of(rows), self.scores(rows), LINKS[plan.link])
             self.done[rows[~held]] = s + 1
@@ -461,11 +458,9 @@ class Run:
         for start in np.unique(came_from):
             together = np.flatnonzero(came_from == start)
             some = rows[together]
-            known = {name: self._taken(array, some) for name, array in memory.items()}
-            outputs[together] = block.proceed(
-                max(int(start) - first, 0), within, self._matrix_of(some), known
-            )
-            self._keep(memory, known, some)
+            part = {name: self._taken(array, some) for name, array in memory.items()}
+            outputs[together] = block.proceed(max(int(start) - first, 0), within, self._matrix_of(some), part)
+            self._keep(memory, part, some)
         return outputs
 
     def memory_of(self, b: int) -> Memory:
@@ -475,8 +470,8 @@ class Run:
         return self._memory[b]
 
     @staticmethod
-    def _keep(memory: Memory, known: Memory, rows: NDArray[np.intp]) -> None:
-        for name, array in known.items():
+    def _keep(memory: Memory, kept: Memory, rows: NDArray[np.intp]) -> None:
+        for name, array in kept.items():
             if array is not memory[name]:
                 memory[name][rows] = array
 
@@ -544,14 +539,14 @@ class Run:
         block, memory = self.plan.blocks[b], self.memory_of(b)
         if type(block).reads is Block.reads:
             return None
-        known = {name: self._taken(array, rows) for name, array in memory.items()}
+        part = {name: self._taken(array, rows) for name, array in memory.items()}
         if block.uses_answer:
-            known = {"answer": self.scores(rows)}
-        columns = block.reads(within, self._matrix_of(rows), known)
+            part = {"answer": self.scores(rows)}
+        columns = block.reads(within, self._matrix_of(rows), part)
         if columns is None:
             return None
         if not block.uses_answer:
-            self._keep(memory, known, rows)
+            self._keep(memory, part, rows)
         groups = np.zeros((rows.size, self.plan.costs.n_groups), dtype=bool)
         row, column = np.nonzero(columns)
         groups[row, self.plan.costs.column_group[column]] = True
@@ -737,5 +732,5 @@ def _alike(wanted: NDArray[np.bool_]) -> list[tuple[NDArray[np.int32], NDArray[n
 
 
 def interrupted(deadline: float, stop: Stop | None) -> bool:
-    """Whether time is up, or somebody has said stop."""
+    """Whether time is up, or the stop flag is set."""
     return time.monotonic() >= deadline or (stop is not None and stop.is_set())

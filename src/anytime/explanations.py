@@ -1,8 +1,8 @@
-"""Why an answer is what it is: which purchase moved it and by how much, and which groups a budget lives on.
+"""Explain answers: which purchase changed an answer and by how much, and which groups the score at a budget depends on.
 
-``explain`` follows one row through the plan. What an answer is made of adds up: the value before the first stage and the changes
-of all stages give the value of the last answer. A stage that buys nothing computes more with what is there, and its change is
-its own. ``permutation_importances`` asks the same of a table: by how much the score at a budget falls when a group is shuffled.
+``explain`` follows one row through the plan. The explanation is additive: the value before the first stage plus the changes of
+all stages is the value of the last answer. A stage that buys nothing computes more from the groups already bought, and has its
+own change. ``permutation_importances`` shuffles groups of a table and measures how much the score at a budget falls.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from anytime.costs import UNLIMITED
 from anytime.engine import Run
+from anytime.parameters import keywords_checked
+from anytime.rows import reader_of, warn_of_mistakes
 from anytime.scoring import budget_scorer
 
 __all__ = ["Explanation", "ExplanationStep", "Importances", "explain", "permutation_importances"]
@@ -24,20 +27,24 @@ __all__ = ["Explanation", "ExplanationStep", "Importances", "explain", "permutat
 
 @dataclass(frozen=True)
 class ExplanationStep:
-    """One stage of an answer: what was bought, what it cost, and how the value changed.
+    """One stage of an answer: its purchases, their cost, and the change of the value.
 
     Attributes
     ----------
     stage : int
         Its number, from 1.
     groups : tuple of str
-        Groups that this row bought for it; empty where the stage lives on what was bought before.
+        Groups that this row bought for the stage; empty if it uses only groups bought before.
     cost : float
-        What the row paid for it.
+        What the row paid for the stage.
     value : float
         The probability of the label, or the prediction, after the stage.
     change : float
-        ``value`` less that after the stage before.
+        ``value`` minus the value after the previous stage.
+
+    See Also
+    --------
+    explain : Makes an explanation.
     """
 
     stage: int
@@ -54,11 +61,15 @@ class Explanation:
     Attributes
     ----------
     label : label or None
-        The class whose probability ``value`` is; None for numbers.
+        The class whose probability is followed; None for numbers.
     base : float
         The value before the first stage.
     steps : tuple of ExplanationStep
         One for every stage that the row went through.
+
+    See Also
+    --------
+    explain : Makes an explanation.
     """
 
     label: Any
@@ -93,19 +104,19 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(model: Any, row: ArrayLike, *, label: Any = None, budget: float | None = None) -> Explanation:
-    """Which purchases moved the answer for one row, and by how much.
+def explain(model: Any, row: Any, *, label: Any = None, budget: float | None = None) -> Explanation:
+    """Explain which purchases changed the answer for one row, and by how much.
 
     Parameters
     ----------
     model : fitted model
-        Any model of this package with a plan.
-    row : (d,) or (1, d) array-like, or table of one row
-        The example.
+        Any model of this package that has a plan.
+    row : (d,) array or sequence, mapping, or row of a table
+        As in ``predict_one``.
     label : label, default=None
-        The class whose probability is followed. None: the one that the last answer names.
+        The class whose probability is followed. None: the predicted class.
     budget : float, default=None
-        The path of ``answer(row, budget=budget)``, by a branch where that answers. None: all stages of the chain.
+        Follow ``answer(row, budget=budget)``, which may use a branch. None: all stages of the chain.
 
     Returns
     -------
@@ -115,8 +126,12 @@ def explain(model: Any, row: ArrayLike, *, label: Any = None, budget: float | No
     Raises
     ------
     ValueError
-        If there is more than one row, or more than one number to predict, the model does not know the label, or the budget is
-        negative.
+        If there is more than one row or more than one predicted number, the label is not a class of the model, or the budget
+        is negative.
+
+    See Also
+    --------
+    permutation_importances : Which groups the score depends on, over many rows.
 
     Examples
     --------
@@ -127,13 +142,13 @@ def explain(model: Any, row: ArrayLike, *, label: Any = None, budget: float | No
     >>> abs(path.base + sum(step.change for step in path.steps) - path.value) < 1e-9
     True
     """
-    rows = model._read_in(np.reshape(row, (1, -1)) if np.ndim(row) == 1 else row)
+    check_is_fitted(model, "plan_")
+    rows = reader_of(model).one(row)
+    warn_of_mistakes(rows)
     plan, cap = model.plan_, UNLIMITED
     if budget is not None:
         plan, cap = model._plan_within(budget, np.zeros(plan.costs.n_groups, dtype=bool))
     run = Run(plan, rows.X, metered=True, held=rows.held)
-    if len(run.X) != 1:
-        raise ValueError(f"explain takes one row, and there are {len(run.X)}")
     answers, bought = [model._read(run, 0.0, 0)], [_bought(run)]
     for stage in range(1, plan.n_stages + 1):
         run.advance(stage, budget=cap)
@@ -165,20 +180,20 @@ def _followed(model: Any, answers: Sequence[Any], label: Any) -> tuple[list[floa
     """What is followed from answer to answer: the probability of a class, or the prediction."""
     if answers[-1].probabilities is None:
         if np.size(answers[-1].prediction) != 1:
-            raise ValueError("explain follows one number, and this model predicts several for a row")
+            raise ValueError("explain needs a single output, but this model predicts several numbers per row")
         return [float(np.ravel(answer.prediction)[0]) for answer in answers], None
     label = np.ravel(answers[-1].prediction)[0] if label is None else label
     place = np.flatnonzero(model.classes_ == label)
     if not place.size:
         raise ValueError(
-            f"{label!r} is not a label of this model; it has {', '.join(map(repr, model.classes_.tolist()))}"
+            f"{label!r} is not a class of this model; its classes are {', '.join(map(repr, model.classes_.tolist()))}"
         )
     return [float(answer.probabilities[0, place[0]]) for answer in answers], label
 
 
 @dataclass(frozen=True)
 class Importances:
-    """What the score at a budget owes to each group.
+    """How much the score at each budget depends on each group.
 
     Attributes
     ----------
@@ -187,9 +202,13 @@ class Importances:
     groups : list of str
         The groups, in the order of the price list.
     scores : (B,) array
-        Scores with all groups as they are.
+        Scores without shuffling.
     mean, deviation : (B, G) array
-        By how much the score falls when the group is shuffled, over repeats.
+        Mean and standard deviation, over repeats, of the fall of the score when the group is shuffled.
+
+    See Also
+    --------
+    permutation_importances : Measures importances.
     """
 
     budgets: NDArray[np.float64]
@@ -205,6 +224,7 @@ class Importances:
         return pd.DataFrame(self.mean.T, index=self.groups, columns=self.budgets)
 
 
+@keywords_checked
 def permutation_importances(
     model: Any,
     X: Any,
@@ -215,10 +235,9 @@ def permutation_importances(
     n_repeats: int = 5,
     random_state: Any = None,
 ) -> Importances:
-    """By how much the score at each budget falls when the columns of a group are shuffled together.
+    """Measure how much the score at each budget falls when the columns of a group are shuffled together.
 
-    A group that no row buys within a budget has importance 0 there, so that the table shows which groups a budget lives on.
-    Groups that stand in for each other share what they are worth: each alone can look unimportant.
+    A group that no row buys within a budget has importance 0 there. Groups that can replace each other may each look unimportant.
 
     Parameters
     ----------
@@ -229,7 +248,7 @@ def permutation_importances(
     y : (n,) array-like
         Their labels or values.
     budgets : array-like of float
-        The budgets to ask about.
+        The budgets at which to score.
     scoring : str or scorer, default=None
         As in :func:`budget_scorer`. None: the model's own ``score``.
     n_repeats : int, default=5
@@ -256,7 +275,7 @@ def permutation_importances(
     True
     """
     if n_repeats < 1:
-        raise ValueError(f"n_repeats must be at least 1, and is {n_repeats}")
+        raise ValueError(f"n_repeats must be at least 1, not {n_repeats}")
     random = check_random_state(random_state)
     wanted = np.atleast_1d(np.asarray(budgets, dtype=float))
     scorers = [budget_scorer(float(budget), scoring) for budget in wanted]

@@ -1,6 +1,6 @@
 """Features of raw examples: named extractors, one per group, called only when a stage asks for the group.
 
-An extractor is a function of the raw example (an image, a patient record, a request); what it returns fills the columns of
+An extractor is a function of the raw example (an image, a patient record, a request); its result fills the columns of
 its group. It may be slow, asynchronous, or fail: the runtime then answers with what arrived. Features that are derived from
 others form a graph (Grubb, *Anytime Prediction*, section 7.4.3).
 """
@@ -36,17 +36,21 @@ _SECONDS = {"s": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns":
 
 
 def seconds_per_unit(unit: str | None) -> float | None:
-    """Seconds in one unit of cost; None when costs are no times."""
+    """Seconds in one unit of cost; None if costs are not times."""
     return _SECONDS.get(unit or "")
 
 
 class ExtractionError(RuntimeError):
-    """The features of a group could not be had.
+    """The features of a group could not be computed.
 
     Attributes
     ----------
     group : str
     reason : str
+
+    See Also
+    --------
+    Features : Calls the extractors.
     """
 
     def __init__(self, group: str, reason: str) -> None:
@@ -64,18 +68,22 @@ class Extractor:
     Parameters
     ----------
     function : callable
-        May be a coroutine function. Returns a number, a vector, or a mapping from column name to number; anything at all for a
-        group without columns.
+        Returns a number, a vector, or a mapping from column name to number; anything for a group without columns. May be a
+        coroutine function.
     batch : bool, default=False
         The function takes a list of examples and returns one result for each.
     timeout : float, default=None
-        Seconds after which a session counts the group as failed. A function that is not a coroutine is not stopped: it runs
-        on in its thread, and nobody waits for it.
+        Seconds after which a session counts the group as failed. A function that is not a coroutine runs on in its thread, but
+        nothing waits for it.
     requires : sequence of str, default=()
-        Groups that must be there first.
+        Groups that must be computed first.
     takes : {"raw", "required", "both"}, default="raw"
         What the function is called with: the raw example, what the extractors of ``requires`` returned (one argument for
         each, in that order), or the raw example followed by those.
+
+    See Also
+    --------
+    Features : A set of named extractors.
     """
 
     function: Callable[..., Any]
@@ -86,7 +94,7 @@ class Extractor:
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise ValueError(f"an extractor is a function of the raw example, not {self.function!r}")
+            raise ValueError(f"an extractor must be a function of the raw example, not {self.function!r}")
         if self.takes not in ("raw", "required", "both"):
             raise ValueError(f"takes must be 'raw', 'required' or 'both', not {self.takes!r}")
         if self.timeout is not None and not self.timeout > 0:
@@ -101,7 +109,7 @@ class Extractor:
         return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
 
     def arguments(self, raw: Any, results: Results) -> tuple[Any, ...]:
-        """What the function is called with for one example."""
+        """Arguments of the function for one example."""
         own = () if self.takes == "required" else (raw,)
         return own if self.takes == "raw" else (*own, *(results[name] for name in self.requires))
 
@@ -115,7 +123,7 @@ class Features:
         One per group.
     columns : mapping from str to list of str, default=None
         Names of a group's columns. Not given: ``"hog[0]", "hog[1]", ...`` for a vector, ``"age"`` for a single number, the keys
-        for a mapping. An empty list marks a step that fills no column and is there for others to build on.
+        for a mapping. An empty list marks a step that fills no column and only provides input for others.
     requires : mapping from str to list of str, default=None
         Groups that must be computed first, for extractors that do not say so themselves.
     timeout : float, default=None
@@ -124,6 +132,11 @@ class Features:
         Groups whose function takes a list of examples; True: all.
     clock : callable, default=time.perf_counter
         What ``profile`` measures with.
+
+    See Also
+    --------
+    Session : Calls extractors only when a stage needs them.
+    FeatureCosts : What the groups cost.
 
     Examples
     --------
@@ -152,8 +165,8 @@ class Features:
         _reject_unknown("columns", columns or {}, names)
         _reject_unknown("requires", needs, names)
         self.extractors: dict[str, Extractor] = {}
-        for name, given in zip(names, extractors.values(), strict=True):
-            extractor = given if isinstance(given, Extractor) else Extractor(given)
+        for name, function in zip(names, extractors.values(), strict=True):
+            extractor = function if isinstance(function, Extractor) else Extractor(function)
             self.extractors[name] = replace(
                 extractor,
                 batch=extractor.batch or name in together,
@@ -175,14 +188,14 @@ class Features:
     # ------------------------------------------------------------------ calling extractors
 
     def compute(self, group: str, raws: Sequence[Any], results: Sequence[Results]) -> list[Any]:
-        """What the extractor of ``group`` returns for each example; an ``ExtractionError`` in place of what failed.
+        """Results of the extractor of ``group``, one per example; an ``ExtractionError`` where it failed.
 
         Parameters
         ----------
         group : str
         raws : sequence
         results : sequence of mapping
-            What the extractors that it requires returned, per example.
+            Results of the extractors that it requires, per example.
         """
         extractor = self.extractors[group]
         if extractor.is_async:
@@ -207,7 +220,7 @@ class Features:
     # ------------------------------------------------------------------ all groups of many examples
 
     def matrix(self, raws: Sequence[Any]) -> pd.DataFrame:
-        """All features of all examples: a training matrix by the same extractors that will answer.
+        """All features of all examples: a training matrix, computed by the extractors used in prediction.
 
         Parameters
         ----------
@@ -221,7 +234,7 @@ class Features:
         import pandas as pd
 
         if not len(raws):
-            raise ValueError("at least one raw example is needed to find out the columns")
+            raise ValueError("at least one raw example is needed to determine the columns")
         results = self._computed(raws)
         groups = self._columns_by_group(results[0])
         parts = [
@@ -232,7 +245,7 @@ class Features:
         return pd.DataFrame(np.column_stack(parts).reshape(len(raws), len(names)), columns=names)
 
     def groups(self, raw: Any) -> dict[str, list[str]]:
-        """Column names of each group, as ``FeatureCosts`` takes them; known from computing one raw example."""
+        """Column names of each group, as ``FeatureCosts`` takes them, determined by computing one raw example."""
         return self._columns_by_group(self._computed([raw])[0])
 
     def _computed(self, raws: Sequence[Any]) -> list[dict[str, Any]]:
@@ -265,7 +278,7 @@ class Features:
         except (TypeError, ValueError):
             raise ExtractionError(
                 group,
-                f"returned a {type(result).__name__}, which is no vector of numbers; if it is only a step for other "
+                f"returned a {type(result).__name__}, not a vector of numbers; if it is only a step for other "
                 f"groups, say columns={{{group!r}: []}}",
             ) from None
         return [group] if values.ndim == 0 else [f"{group}[{j}]" for j in range(values.size)]
@@ -273,15 +286,15 @@ class Features:
     # ------------------------------------------------------------------ measured costs
 
     def profile(
-        self, raws: Sequence[Any], *, repeats: int = 3, unit: str = "ms", path: str | Path | None = None
+        self, raws: Sequence[Any], *, n_repeats: int = 3, unit: str = "ms", path: str | Path | None = None
     ) -> FeatureCosts:
-        """Measure what each group takes on this machine, one example at a time.
+        """Measure how long each group takes on this machine, one example at a time.
 
         Parameters
         ----------
         raws : sequence of raw examples
-            Typical ones: a time often depends on the example.
-        repeats : int, default=3
+            Typical examples: the time often depends on the example.
+        n_repeats : int, default=3
             How often each example is measured.
         unit : {"s", "ms", "us", "ns"}, default="ms"
         path : str or Path, default=None
@@ -296,14 +309,14 @@ class Features:
         scale = seconds_per_unit(unit)
         if scale is None:
             raise ValueError(f"unit must be one of {', '.join(_SECONDS)}, not {unit!r}")
-        if repeats < 1:
-            raise ValueError(f"repeats must be at least 1, not {repeats}")
+        if n_repeats < 1:
+            raise ValueError(f"n_repeats must be at least 1, not {n_repeats}")
         if not len(raws):
             raise ValueError("there is no raw example to measure; give at least one")
         groups = self.groups(raws[0])  # also a warm-up: a first call may import or open things
         seconds: dict[str, list[float]] = {name: [] for name in self.names}
         for i, raw in enumerate(raws):
-            for _ in range(repeats):
+            for _ in range(n_repeats):
                 self._measure(i, raw, seconds)
         prices = {name: _rounded(np.median(taken) / scale) for name, taken in seconds.items()}
         tails = {
@@ -336,7 +349,7 @@ def group_values(result: Any, columns: Sequence[Any]) -> Any:
     if isinstance(result, Mapping):
         if missing := [column for column in columns if column not in result]:
             raise ValueError(
-                f"returned no value for column {missing[0]!r}; it gave {', '.join(map(repr, result))}"
+                f"returned no value for column {missing[0]!r}; it returned {', '.join(map(repr, result))}"
             )
         result = [result[column] for column in columns]
     if isinstance(result, (str, bytes)) or not hasattr(result, "__len__"):
@@ -394,11 +407,11 @@ def _outcomes(group: str, extractor: Extractor, outcomes: list[Any], n: int) -> 
     return rows
 
 
-def _reject_unknown(what: str, given: Iterable[str], names: Sequence[str]) -> None:
-    for name in given:
+def _reject_unknown(what: str, groups: Iterable[str], names: Sequence[str]) -> None:
+    for name in groups:
         if name not in names:
             raise ValueError(
-                f"{what} names {name!r}, which has no extractor; there are {', '.join(map(repr, names))}"
+                f"{what} names {name!r}, which has no extractor; the extractors are {', '.join(map(repr, names))}"
             )
 
 

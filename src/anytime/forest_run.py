@@ -1,7 +1,5 @@
 """The short way through a plan that is one forest: what the engine does, to the same bits, by native calls alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The microsecond path of ``predict_one``: everything that does not depend on the row is looked up once."""
 
-from __future__ import annotations
-
 import time
 from bisect import bisect_right
 from typing import Any
@@ -29,10 +27,11 @@ class OneRow:
         self.model, self.plan, self.meter = model, plan, model.meter
         self.shape = (plan.n_features,)
         self.reads_rows_as_they_are = model._reads_rows_as_they_are
-        self.forest = plan.plain_forest
+        by_score = plan.cost_matrix is None  # else probabilities decide, which depend on the stage
+        self.forest = plan.plain_forest if by_score else None
         self.unit = 1.0 if self.forest is None else self.forest.unit
-        self.refits = plan.always_replaces
-        # stages that go on from earlier ones take their time: with a deadline they are looked at one by one
+        self.refits = plan.always_replaces and by_score
+        # stages that continue from earlier ones take their time: with a deadline they are looked at one by one
         self.goes_on = self.refits and not plan.stages_stand_alone
         self.seconds = [plan.seconds(s, 1) for s in range(plan.n_stages)] if self.refits else []
         self.ticks = plan.costs.costs.budget_ticks
@@ -58,9 +57,7 @@ class OneRow:
             budget, mean_budget = self.model.budget, self.model.mean_budget
         until, cap = self.affordable, self.limit
         if mean_budget is not None and (self.plan.stop_table is not None or self.plan.bounded_blocks):
-            return self.model._decide(
-                self.model._run_plan(Rows(x[None, :]), budget, mean_budget, due).scores()
-            )[0]
+            return self.model._decided_one(self.model._run_plan(Rows(x[None, :]), budget, mean_budget, due))
         if mean_budget is not None:
             until = min(until, bisect_right(self.mean_costs, self.ticks(_amount("mean_budget", mean_budget))))
         if budget is not None:
@@ -72,7 +69,7 @@ class OneRow:
             plan = self.plan if branch < 0 else self.branches[branch]
             if plan.always_replaces:
                 return self._decided(self._last_of(plan, x, int(until), due))
-            return self.model._decide(self.model._run_plan(Rows(x[None, :]), budget, None, due).scores())[0]
+            return self.model._decided_one(self.model._run_plan(Rows(x[None, :]), budget, None, due))
         binding = cap < self.costs[until]
         if binding and not self.realised:
             until, binding = bisect_right(self.costs, cap) - 1, False
@@ -86,8 +83,7 @@ class OneRow:
             return self._decided(combined(total, done, self.base, self.mean))
         if self.refits and not binding and not (self.goes_on and due < np.inf):
             return self._decided(self._last_of(self.plan, x, until, due))
-        run = self.model._run_plan(Rows(x[None, :]), budget, mean_budget, due)
-        return self.model._decide(run.scores())[0]
+        return self.model._decided_one(self.model._run_plan(Rows(x[None, :]), budget, mean_budget, due))
 
     def _pay_along(
         self, x: NDArray[np.float64], until: int, cap: int, due: float, sums: NDArray[np.int64]
@@ -130,8 +126,6 @@ class OneRow:
                 return scores
             values = self.transform(np.reshape(scores, (1, -1)))
             return values.item() if self.alone else values[0]
-        if self.plan.cost_matrix is not None:
-            return self.model._decide(np.reshape(scores, (1, -1)))[0]
         if self.alone:
             return self.classes[0 if self.one_class else scores > 0]
         return self.classes[int(scores.argmax())]

@@ -1,17 +1,15 @@
-"""Constructor parameters that several families share, declared once: what they mean, what they may be, what they usually are.
+"""Constructor parameters that several families share, declared once: meaning, constraint and usual default.
 
-An estimator under ``@declared()`` describes and constrains only what is its own: its docstring and its ``_parameter_constraints``
-are completed from here. Where a family has more to say of a shared parameter, it begins with the sentence that stands here; a
-test holds every estimator to that. ``shared`` gives constraints alone.
+An estimator under ``@declared()`` documents and constrains only its own parameters; its docstring and its
+``_parameter_constraints`` are completed from here. What a family adds to the description of a shared parameter comes after the
+sentence in this file. ``shared`` returns the constraints alone.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import cache, wraps
-from inspect import cleandoc, signature
+from inspect import cleandoc, isfunction, signature
 from numbers import Integral, Real
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,6 +18,7 @@ import numpy as np
 from anytime._compat import Interval, StrOptions
 
 Model = TypeVar("Model")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 positive_integer = Interval(Integral, 1, None, closed="left")
 not_negative = Interval(Real, 0, None, closed="left")
@@ -43,7 +42,7 @@ PARAMETERS: dict[str, Parameter] = {
         kind="FeatureCosts, mapping, table, path or sequence",
     ),  # FeatureCosts checks them
     "budget": Parameter(
-        "The most that any row may pay in a prediction that names no bound. None: no limit.",
+        "Budget used when ``predict`` is given no bound: the most that any row may pay. None: no limit.",
         [Interval(Real, 0, np.inf, closed="both"), None],
     ),
     "budgets": Parameter(
@@ -52,7 +51,7 @@ PARAMETERS: dict[str, Parameter] = {
         kind="array-like of float",
     ),
     "mean_budget": Parameter(
-        "What rows may pay on average in a prediction that names no bound. None: no limit.",
+        "Mean budget used when ``predict`` is given no bound: what rows may pay on average. None: no limit.",
         [Interval(Real, 0, np.inf, closed="both"), None],
     ),
     "meter": Parameter(
@@ -62,66 +61,89 @@ PARAMETERS: dict[str, Parameter] = {
         kind='{"model", "realised"}',
     ),
     "evaluation_cost": Parameter(
-        "Price of evaluating one stage, features apart, in the unit of ``costs``.", [not_negative], 0.0
+        "Price of evaluating one stage, without its features, in the unit of ``costs``.", [not_negative], 0.0
     ),
-    "cost_penalty": Parameter("Loss that one unit of cost must save to be spent.", [not_negative], 0.0),
+    "cost_penalty": Parameter(
+        "Loss that one unit of cost must save to be worth spending.", [not_negative], 0.0
+    ),
+    "cost_aware": Parameter(
+        "False: choose by gain alone, as a baseline; costs are still charged.",
+        ["boolean"],
+        True,
+        kind="bool",
+    ),
+    "schedule": Parameter(
+        '"doubling": never buy anything that costs more than everything so far.',
+        [StrOptions({"greedy", "doubling"})],
+        "greedy",
+        kind='{"greedy", "doubling"}',
+    ),
+    "c_min": Parameter(
+        'For "doubling": maximum cost of the first purchase.',
+        [Interval(Real, 0, None, closed="neither")],
+    ),
+    "n_neighbors": Parameter("Number of neighbours.", [positive_integer], kind="int"),
     "time_budget": Parameter("Seconds that ``fit`` may take. None: no limit.", [positive, None]),
-    "max_stages": Parameter("The most stages that the plan may have.", [positive_integer], kind="int"),
+    "max_stages": Parameter("Maximum number of stages.", [positive_integer], kind="int"),
     "n_estimators": Parameter(
         "Number of trees or learners in the ensemble.", [positive_integer], 100, kind="int"
     ),
     "learning_rate": Parameter("Factor by which each learner's step is shrunk.", [positive], 0.1),
     "max_leaf_nodes": Parameter(
-        "The most leaves of a tree. None: no limit.",
+        "Maximum number of leaves per tree. None: no limit.",
         [Interval(Integral, 2, None, closed="left"), None],
         31,
         kind="int or None",
     ),
     "max_depth": Parameter(
-        "The most splits from root to leaf. None: no limit.", [positive_integer, None], kind="int or None"
+        "Maximum number of splits from root to leaf. None: no limit.",
+        [positive_integer, None],
+        kind="int or None",
     ),
-    "min_samples_leaf": Parameter("The fewest training rows in a leaf.", [positive_integer], 20, kind="int"),
+    "min_samples_leaf": Parameter(
+        "Minimum number of training rows in a leaf.", [positive_integer], 20, kind="int"
+    ),
     "l2_regularization": Parameter(
-        "Half of it times the squared weights, or values of leaves, is added to the loss.",
+        "Ridge penalty: half of it times the squared weights (of trees: leaf values) is added to the loss.",
         [not_negative],
         0.0,
     ),
     "max_bins": Parameter(
-        "The most bins per column; missing values have one of their own.",
+        "Maximum number of bins per column; missing values have a bin of their own.",
         [Interval(Integral, 2, 255, closed="both")],
         255,
         kind="int",
     ),
     "categorical_features": Parameter(
-        'Columns that hold categories. "from_dtype": those of a table that are no numbers.',
+        'Columns that hold categories. "from_dtype": the non-numeric columns of a table.',
         ["array-like", StrOptions({"from_dtype"}), None],
         "from_dtype",
         kind='"from_dtype", list of columns or None',
     ),
     "class_weight": Parameter(
-        'Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.',
+        'Weights of the classes. "balanced": inversely proportional to their frequency. None: 1 each.',
         [dict, StrOptions({"balanced"}), None],
         kind='dict, "balanced" or None',
     ),
     "validation_fraction": Parameter(
-        "Share of the training rows held out to decide on. None: none are.",
+        "Share of the training rows held out for decisions. None: no rows.",
         [fraction, None],
         0.2,
         kind="float or None",
     ),
     "calibration": Parameter(
-        '"auto": a fifth of the training rows, at most 5,000, is held out to calibrate every stage. None: none are.',
+        '"auto": a fifth of the training rows, at most 5,000, is held out to calibrate every stage. None: no rows.',
         [StrOptions({"auto"}), None],
         kind='"auto" or None',
     ),
     "n_iter_no_change": Parameter(
-        "Rounds without gain on the validation rows after which training ends.",
+        "Training ends after this many rounds without improvement on the validation rows.",
         [positive_integer],
         20,
         kind="int",
     ),
     "warm_start": Parameter(
-        "Whether ``fit`` goes on from the fitted model.", ["boolean"], False, kind="bool"
+        "Whether ``fit`` continues from the fitted model.", ["boolean"], False, kind="bool"
     ),
     "random_state": Parameter(
         "Seed; the same seed gives the same model.", ["random_state"], kind="int, RandomState or None"
@@ -163,6 +185,9 @@ MEANT = {  # what other libraries and papers call a parameter
     **dict.fromkeys(("prices", "feature_costs"), "costs"),
     **dict.fromkeys(("cross_fit", "n_folds", "cv"), "folds"),
     "n_passes": "epochs",
+    "scoring": "metric",
+    "metric": "scoring",
+    "n_neighbours": "n_neighbors",
     "seed": "random_state",
     "n_threads": "n_jobs",
 }
@@ -180,10 +205,10 @@ def shared(*names: str) -> dict[str, Any]:
 
 
 def declared(*, like: type | None = None) -> Callable[[type[Model]], type[Model]]:
-    """Class decorator: completes the docstring and the constraints of an estimator with what is shared.
+    """Class decorator: completes the docstring and the constraints of an estimator with the shared parameters.
 
-    Of a constructor parameter that the docstring does not describe it says what that of ``like``, a sister class, does, or what
-    stands in ``PARAMETERS``; it adds the attributes that all fitted models have. Entries come in the order of the constructor.
+    A constructor parameter without a description gets that of the sister class ``like``, or the one in ``PARAMETERS``, which is
+    put before the family's own. The attributes of all fitted models are added, too. Entries are in the order of the constructor.
 
     Examples
     --------
@@ -207,7 +232,10 @@ def declared(*, like: type | None = None) -> Callable[[type[Model]], type[Model]
         for name in entries.keys() & parameters.keys():
             default = f"default={_written(parameters[name].default)}"
             entries[name] = re.sub("default=.*", default, entries[name], count=1)
-        entries |= _entries(own["Parameters"])
+        for name, entry in _entries(own["Parameters"]).items():
+            head, *text = entry.split("\n")
+            meaning = [f"    {PARAMETERS[name].doc}"] if name in PARAMETERS else []
+            entries[name] = "\n".join([head, *meaning, *text])
         usual = {
             name: f"{name} : {text}"
             for name, text in _ATTRIBUTES.items()
@@ -248,7 +276,7 @@ def _written(default: Any) -> str:
 
 
 def store(estimator: object, arguments: dict[str, Any]) -> None:
-    """Keep each argument of a constructor under its own name, as scikit-learn wants it: ``store(self, locals())``.
+    """Store each argument of a constructor under its own name, as scikit-learn requires: ``store(self, locals())``.
 
     Examples
     --------
@@ -304,8 +332,8 @@ def without(*names: str, **defaults: Any) -> Callable[[type[Model]], type[Model]
     return narrowed
 
 
-def check_names(estimator: type, given: Iterable[str]) -> None:
-    """Refuse constructor parameters that an estimator does not have, and say which one may have been meant.
+def check_names(estimator: type, names: Iterable[str]) -> None:
+    """Reject constructor parameters that an estimator does not have, and suggest the one that may be meant.
 
     Examples
     --------
@@ -315,16 +343,45 @@ def check_names(estimator: type, given: Iterable[str]) -> None:
     Traceback (most recent call last):
     TypeError: Model has no parameter 'n_trees'; did you mean 'n_estimators'?
     """
-    known, takes_any = _parameters(estimator)
-    for name in () if takes_any else given:
-        if name not in known:
-            near = [MEANT[name]] if MEANT.get(name) in known else get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
-            raise TypeError(f"{estimator.__name__} has no parameter {name!r}; {hint}")
+    _refuse_unknown(estimator.__name__, estimator.__init__, names)  # type: ignore[misc]
+
+
+class KeywordsChecked:
+    """A class whose public methods suggest the parameter that may be meant by an unknown keyword."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, method in list(vars(cls).items()):
+            if isfunction(method) and not name.startswith("_") and "." in method.__qualname__:
+                setattr(cls, name, keywords_checked(method))
+
+
+def keywords_checked(function: Function) -> Function:
+    """Decorator of a function or a method: suggests the parameter that may be meant by an unknown keyword."""
+
+    @wraps(function)
+    def called(*args: Any, **keywords: Any) -> Any:
+        try:
+            return function(*args, **keywords)
+        except TypeError:
+            owner = f"{type(args[0]).__name__}." if "self" in signature(function).parameters else ""
+            _refuse_unknown(owner + function.__name__, function, keywords)
+            raise
+
+    return called  # type: ignore[return-value]
+
+
+def _refuse_unknown(called: str, function: Callable[..., Any], names: Iterable[str]) -> None:
+    accepted, takes_any = _parameters(function)
+    for name in () if takes_any else names:
+        if name not in accepted:
+            near = [MEANT[name]] if MEANT.get(name) in accepted else get_close_matches(name, accepted, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(accepted)}"
+            raise TypeError(f"{called} has no parameter {name!r}; {hint}") from None
 
 
 @cache  # every construction, clone and copy asks
-def _parameters(estimator: type) -> tuple[list[str], bool]:
-    """Names of the constructor's parameters, and whether it takes any others."""
-    accepted = list(signature(estimator.__init__).parameters.values())[1:]  # type: ignore[misc]
+def _parameters(function: Callable[..., Any]) -> tuple[list[str], bool]:
+    """Names of the parameters of a function or a method, and whether it takes any others."""
+    accepted = [p for p in signature(function).parameters.values() if p.name != "self"]
     return [parameter.name for parameter in accepted], any(p.kind is p.VAR_KEYWORD for p in accepted)

@@ -4,13 +4,13 @@ Every learner produces a ``Plan``. A plan is made of **blocks**, runs of consecu
 native forest is one block of many stages; a linear step or a network exit is a block of one). After stage ``t`` there
 is one valid answer:
 
-- ``combine="sum"``: the base plus what stages since the last replacing stage have added;
+- ``combine="sum"``: the base plus the outputs of the stages since the last replacing stage;
 - ``combine="mean"``: the mean of those stages (a forest), the base before the first;
 - ``weights`` (a refitted table): the base plus all stages' outputs weighted by row ``t``, usable only when stages 1..t are done.
 
-A stage may *replace* the answer instead of adding to it, work only on rows that a rule lets *pass*, and *stop* rows that a rule
-is satisfied with. Beside this chain may stand *branches*, plans of their own that answer a budget which is known in advance: what
-may be interrupted has to keep to one nested order, a known budget need not.
+A stage may *replace* the answer instead of adding to it, work only on rows that *pass* a rule, and *stop* rows for which a rule
+holds. Beside this chain, a plan may have *branches*, plans of their own that answer a budget known in advance: a run that may be
+interrupted needs one nested order, a known budget does not.
 
 Anytime framework: Grubb, *Anytime Prediction*, chapter 6; prefixes with their own weights: Hu, *Anytime Linear Prediction*,
 Algorithm 1; interruptible and contract algorithms: Russell and Zilberstein, *Composing real-time systems*, 1991.
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from anytime._native import Forest
 from anytime.blocks import Block
 from anytime.calibration import Calibration
-from anytime.costs import UNLIMITED, BoundCosts, FeatureCosts
+from anytime.costs import UNLIMITED, BoundCosts
 from anytime.losses import LINKS, least_cost
 from anytime.rules import MarginRule, Rule, StopTable
 
@@ -47,7 +47,12 @@ _OWN_CAUTION, _CAUTION = 1.5, 2.0
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """A reading view of one stage of a plan."""
+    """A read-only view of one stage of a plan.
+
+    See Also
+    --------
+    Plan : All stages and their costs.
+    """
 
     number: int  # 1 for the first; 0 is the answer before anything is done
     groups: tuple[str, ...]  # what it may use, requirements not included
@@ -91,9 +96,9 @@ class Plan:
         A refitted table. Entry ``t`` belongs to the answer after stage ``t + 1`` and has shape (m, K), with ``m`` the summed
         width of the first ``t + 1`` stages; or (t + 1,) numbers that scale whole stage outputs of width K.
     intercepts : (S, K), default=None
-        The base that belongs to each entry of ``weights``; the plan's base where not given.
+        The base of each entry of ``weights``. None: the plan's base.
     evaluation_costs : (S,) float, default=None
-        Cost of evaluating each stage, features apart. Zero when not given.
+        Cost of evaluating each stage, without features. None: 0.
     replaces : (S,) bool, default=None
         Stages that replace the answer so far.
     passes, stops : mapping from stage position (0-based) to Rule
@@ -101,9 +106,9 @@ class Plan:
     quality : (S + 1,) float, default=None
         Quality of every prefix on held-out data, higher is better; entry 0 is before the first stage.
     expected_costs : (S,) float, default=None
-        What validation rows paid on average by the end of each stage: what a mean budget is compared with.
+        Mean cost of validation rows at the end of each stage, for comparison with a mean budget.
     stop_table : StopTable, default=None
-        For mean budgets: which rows leave early, so that others go further. None: with a mean budget all go equally far.
+        For mean budgets: which rows leave early, so that others go further. None: all rows go equally far.
     limit : float, default=inf
         A spending cap that no budget lifts.
     branches : sequence of Plan, default=()
@@ -111,10 +116,15 @@ class Plan:
         outputs as the chain, a ``quality`` on the same scale, and no branches of their own. Neither they nor the chain may then
         have rules.
     calibration : Calibration, default=None
-        What held-out rows have taught about the probabilities, or the errors, of every stage. Each branch has its own.
+        Calibration of the probabilities, or the errors, of every stage on held-out rows. Each branch has its own.
     cost_matrix : (C, C), default=None
-        What it costs to answer the second class where the first is true: the answer is the class that is expected to cost least.
-        None: the most likely one. Scores and probabilities do not depend on it.
+        The cost of answering the second class if the first is true: the answer is the class with the lowest expected cost. None:
+        the most likely class. Scores and probabilities do not depend on it.
+
+    See Also
+    --------
+    Stage : One stage of a plan.
+    Answer : The answer after some stages.
     """
 
     blocks: Sequence[Block]
@@ -243,8 +253,8 @@ class Plan:
 
     def last_in_time(self, first: int, end: int, n_rows: int, seconds: float) -> int:
         """The last stage from ``first`` to ``end`` that likely fits; ``first`` if none does."""
-        known = (s for s in range(end - 1, first, -1) if 0.0 < self.likely_seconds(s, n_rows) <= seconds)
-        return next(known, first)
+        in_time = (s for s in range(end - 1, first, -1) if 0.0 < self.likely_seconds(s, n_rows) <= seconds)
+        return next(in_time, first)
 
     @cached_property
     def bounded_blocks(self) -> list[int]:
@@ -253,7 +263,7 @@ class Plan:
 
     @cached_property
     def _uses_answers(self) -> bool:
-        """Whether a stage goes on from the scores before it, so that none of those can be left out."""
+        """Whether a stage continues from the scores before it, so that none of those can be left out."""
         return any(block.uses_answer for block in self.blocks)
 
     def stage_after_leaving_out(self, s: int) -> int:
@@ -302,10 +312,10 @@ class Plan:
         """Groups that each stage may use, rules included, requirements not."""
         out = []
         for s, own in enumerate(self.block_groups):
-            asked = [
+            read = [
                 self.costs.groups_of(rules[s].columns()) for rules in (self.passes, self.stops) if s in rules
             ]
-            out.append(np.unique(np.concatenate([own, *asked])) if asked else own)
+            out.append(np.unique(np.concatenate([own, *read])) if read else own)
         return out
 
     @cached_property
@@ -433,10 +443,10 @@ class Plan:
         offers += [
             (int(b._ticks_after(owned)[-1]), number, b.n_stages) for number, b in enumerate(self.branches)
         ]
-        known: dict[int, tuple[int, int]] = {}
+        choice_of: dict[int, tuple[int, int]] = {}
         chain, best, in_branch = -np.inf, -np.inf, (-1, 0)
         for ticks, branch, stages in sorted(offers):  # of those that cost the same the chain comes first
-            if ticks > self.limit_ticks and known:
+            if ticks > self.limit_ticks and choice_of:
                 break
             of = self if branch < 0 else self.branches[branch]
             assert of.quality is not None
@@ -444,12 +454,12 @@ class Plan:
             if branch < 0:
                 # a stage that cannot be done leaves the answer as it is
                 chain = max(chain, of.quality[stages]) if can_be_done else chain
-                known[ticks] = in_branch if best > chain else (-1, stages)
+                choice_of[ticks] = in_branch if best > chain else (-1, stages)
             elif can_be_done and of.quality[stages] > max(best, chain):
                 best, in_branch = of.quality[stages], (branch, stages)
-                known[ticks] = in_branch
-        branches, stages_done = np.array(list(known.values()), dtype=np.int64).T
-        return np.array(list(known), dtype=np.int64), Choice(branches, stages_done)
+                choice_of[ticks] = in_branch
+        branches, stages_done = np.array(list(choice_of.values()), dtype=np.int64).T
+        return np.array(list(choice_of), dtype=np.int64), Choice(branches, stages_done)
 
     def _required_by(self, s: int) -> list[int]:
         """Groups that the answer after stage ``s`` needs: its own, and those of stages since the last replacing one."""
@@ -492,7 +502,7 @@ class Plan:
         return np.rint(self.stop_table.leaving @ self.stage_ticks).astype(np.int64)
 
     def policy_within(self, ticks: int) -> int | None:
-        """The dearest policy that costs rows at most ``ticks`` on average; None: there is none, or all stages are affordable."""
+        """The most expensive policy with a mean cost of at most ``ticks``; None: there is none, or all stages are affordable."""
         if self.stop_table is None or ticks >= self.stage_ticks[-1]:
             return None
         within = np.flatnonzero(self.policy_ticks <= ticks)
@@ -549,12 +559,11 @@ class Plan:
         raw = LINKS[self.link].transform(scores)
         return raw if self.calibration is None else self.calibration.probabilities(raw, stages)
 
-    def decide(self, scores: Array, classes: NDArray[Any] | None) -> NDArray[Any]:
-        """What scores, (n, K), say: one of ``classes`` for each row, or values where there are none."""
-        link = LINKS[self.link]
+    def decide(self, scores: Array, classes: NDArray[Any] | None, stages: Any) -> NDArray[Any]:
+        """One of ``classes`` for each row of scores, (n, K), after these stages, or values where there are no classes."""
         if self.cost_matrix is None or classes is None:
-            return link.decide(scores, classes)
-        return np.asarray(classes[least_cost(link.transform(scores), self.cost_matrix)])
+            return LINKS[self.link].decide(scores, classes)
+        return np.asarray(classes[least_cost(self.probabilities(scores, stages), self.cost_matrix)])
 
     # ------------------------------------------------------------------ derived plans
 
@@ -587,7 +596,7 @@ class Plan:
         return replace(self.head(int(self.affordable(ticks))), branches=kept)
 
     def followed_by(self, branches: Sequence[Plan]) -> Plan:
-        """One chain of this plan's stages and then those of ``branches``, each of which begins anew."""
+        """One chain of this plan's stages and then those of ``branches``, each of which starts over."""
         parts = [replace(self, branches=()), *branches]
         replaces = [np.zeros(p.n_stages, dtype=bool) if p.replaces is None else p.replaces for p in parts]
         evaluation = [
@@ -616,6 +625,12 @@ class Plan:
         """``before`` stages of the chain and then a branch: what is interrupted on the way has the answer of the chain."""
         return self.head(before).followed_by([self.branches[branch]])
 
+    @cached_property
+    def for_means(self) -> Plan:
+        """The same stages for rows that stop by a mean budget: sets were measured on rows that all go equally far."""
+        calibration = None if self.calibration is None else self.calibration.without_sets()
+        return replace(self, calibration=calibration, stop_table=None)
+
     def with_policy(self, policy: int) -> Plan:
         """The plan in which rows leave as a policy of the table of stops says, whatever the budget."""
         if policy not in self._plans_of_policies:
@@ -624,25 +639,16 @@ class Plan:
             n_stages, leaving = table.last_stage(policy), table.leaving[policy]
             gone = np.cumsum(leaving) - leaving  # before each stage
             paid = np.cumsum(leaving * self.stage_costs) - leaving * self.stage_costs
-            head = self.head(n_stages)
             self._plans_of_policies[policy] = replace(
-                head,
-                calibration=None if head.calibration is None else head.calibration.without_sets(),
+                self.for_means.head(n_stages),
                 stops=table.rules(policy),
                 expected_costs=np.maximum.accumulate(paid + (1.0 - gone) * self.stage_costs)[:n_stages],
-                stop_table=None,
             )
         return self._plans_of_policies[policy]
 
     @cached_property
     def _plans_of_policies(self) -> dict[int, Plan]:
         return {}
-
-    def with_costs(self, costs: FeatureCosts, names: Sequence[str] | None = None) -> Plan:
-        """The same stages under other prices, as on another machine; what rows pay on average has to be measured anew."""
-        bound = costs.bind(self.n_features, names)
-        branches = [replace(branch, costs=bound) for branch in self.branches]
-        return replace(self, costs=bound, expected_costs=None, branches=branches)
 
 
 def _check_plan(plan: Plan) -> None:
@@ -679,9 +685,9 @@ def _check_plan(plan: Plan) -> None:
         "expected_costs": n_stages,
     }
     for name, length in lengths.items():
-        given = getattr(plan, name)
-        if given is not None and np.shape(given) != (length,):
-            raise ValueError(f"{name} has shape {np.shape(given)}, but the plan needs ({length},)")
+        values = getattr(plan, name)
+        if values is not None and np.shape(values) != (length,):
+            raise ValueError(f"{name} has shape {np.shape(values)}, but the plan needs ({length},)")
     if plan.quality is not None and not np.isfinite(plan.quality).all():
         raise ValueError("quality must be finite")
     if plan.expected_costs is not None:

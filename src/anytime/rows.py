@@ -51,7 +51,8 @@ class Rows:
     def hint(self) -> str:
         """A question for each mistaken name, or nothing."""
         return "; ".join(
-            f"did you mean {known!r} by {shown(name)}?" for name, known in (self.mistaken or {}).items()
+            f"did you mean {column!r} instead of {shown(name)}?"
+            for name, column in (self.mistaken or {}).items()
         )
 
 
@@ -86,12 +87,12 @@ def read_table(model: Any, X: Any) -> Rows:
     )
 
 
-def spellings(known: Iterable[str], names: Iterable[str]) -> dict[str, str]:
-    """Those of the columns ``known`` to a model that a table with ``names`` has, each with its name there.
+def spellings(columns: Iterable[str], names: Iterable[str]) -> dict[str, str]:
+    """The columns of a model that a table with ``names`` has, each with its name in the table.
 
     LightGBM writes ``_`` for a blank, so the two are not told apart.
     """
-    wanted, names = [str(name) for name in known], list(names)
+    wanted, names = [str(name) for name in columns], list(names)
     exact = set(wanted).intersection(names)
     if len(exact) == len(wanted):
         return {name: name for name in wanted}
@@ -106,11 +107,11 @@ def warn_of_absent(rows: Rows, any_stage_ran: bool = True) -> None:
         return
     names, one = listed(rows.absent), len(rows.absent) == 1
     which = f"column {names} is" if one else f"columns {names} are"
-    what = "answers are the best that can be had without"
+    what = f"predictions are made without {'it' if one else 'them'}"
     if not any_stage_ran:
-        what = f"no stage could run without {'it' if one else 'them'}, so every answer is the one before the first purchase"
+        what = f"no stage could run without {'it' if one else 'them'}, so every row gets the prediction made before any purchase"
     hint = f"; {rows.hint}" if rows.mistaken else ""
-    warn_caller(f"the {which} not there: {what}{hint}")
+    warn_caller(f"the {which} missing: {what}{hint}")
 
 
 def warn_of_mistakes(rows: Rows) -> None:
@@ -153,9 +154,9 @@ class RowReader:
         categories = getattr(model, "categories_", None) or {}
         # columns that hold categories, each with the code of every category
         self.words: dict[int, dict[Any, float]] = {
-            j: {value: float(code) for code, value in enumerate(known)}
-            for j, known in categories.items()
-            if list(known) != list(range(len(known)))  # codes that stand for themselves are numbers
+            j: {value: float(code) for code, value in enumerate(values)}
+            for j, values in categories.items()
+            if list(values) != list(range(len(values)))  # codes that stand for themselves are numbers
         }
         # The model itself is not kept: a server forgets readers when nobody else has the model any more.
         self._compared: Callable[[Array], Array] | None = model._compared
@@ -218,8 +219,8 @@ class RowReader:
         for i, row in enumerate(rows):
             if not isinstance(row, Mapping) or row.keys() != first.keys():
                 raise ValueError(
-                    f"row {i} has other columns than row 0; rows that come together have the same: give None where a value is "
-                    "missing"
+                    f"row {i} has other columns than row 0; all rows of a call need the same columns: give None for a missing "
+                    "value"
                 )
         here = {name: self.position[name] for name in first if name in self.position}
         if len(here) == len(first) == self.n_columns:
@@ -241,8 +242,8 @@ class RowReader:
             columns.update(self.members(group, [row[group] for row in rows]))
         unknown = [str(name) for name in first if name not in here and name not in groups]
         if not columns and unknown:
-            known = [*self.position, *self.groups] if self.n_columns <= _COMPARED else []
-            near = get_close_matches(unknown[0][:100], known, n=1)
+            names = [*self.position, *self.groups] if self.n_columns <= _COMPARED else []
+            near = get_close_matches(unknown[0][:100], names, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {self._listed(range(self.n_columns))}"
             if self.names is None and not near:
                 hint = "it knows no names of columns: give values in their order, or by group"
@@ -270,17 +271,17 @@ class RowReader:
         wanted = [*absent, *(self.groups[g] for g in np.flatnonzero(~held))]
         of = {name.casefold(): name for name in reversed(wanted)}  # columns before groups of the same name
         near = {name: get_close_matches(name[:100].casefold(), of, n=1) for name in few[:_LISTED]}
-        return Rows(X, held, absent, {name: of[found[0]] for name, found in near.items() if found}, there)
+        return Rows(X, held, absent, {name: of[close[0]] for name, close in near.items() if close}, there)
 
     def places(self, group: str) -> list[int]:
         """Positions of the columns of a group, in the order in which the price list names them."""
         return self._members_of[group]
 
-    def members(self, group: str, given: Sequence[Any]) -> dict[int, list[Any]]:
+    def members(self, group: str, values: Sequence[Any]) -> dict[int, list[Any]]:
         """Values of one group, of each row a mapping, a list in the order of the group's columns or a single value, by column."""
         members = self._members_of[group]
         out: dict[int, list[Any]] = {j: [] for j in members}
-        for row in given:
+        for row in values:
             if isinstance(row, Mapping):
                 unknown = [name for name in row if self.position.get(name) not in out]
                 if unknown or len(row) != len(members):
@@ -426,7 +427,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A short form of a value that somebody sent, for a sentence."""
+    """A short form of a received value, for messages."""
     if isinstance(value, dict):
         return f"an object of {len(value)}"
     if isinstance(value, list):

@@ -1,6 +1,4 @@
-"""Models judged at a budget, for grid search and cross-validation of scikit-learn."""
-
-from __future__ import annotations
+"""Scores at a budget, for grid search and cross-validation of scikit-learn."""
 
 import copy
 from collections.abc import Callable
@@ -17,7 +15,7 @@ def budget_scorer(
     *,
     mean_budget: float | None = None,
 ) -> Callable[..., float]:
-    """A scorer that judges a model at a budget, for grid search and cross-validation.
+    """A scorer that evaluates a model at a budget, for grid search and cross-validation.
 
     Parameters
     ----------
@@ -26,7 +24,11 @@ def budget_scorer(
     scoring : str or scorer, default=None
         A scorer name of scikit-learn, a scorer, or None for the model's own ``score``.
     mean_budget : float, default=None
-        What rows may pay on average. At least one of the two is given.
+        What rows may pay on average. At least one of the two is required.
+
+    See Also
+    --------
+    curve : Quality at every budget.
 
     Examples
     --------

@@ -1,10 +1,10 @@
-"""Cascades of services: paid answers, asked for row by row as long as they are worth their price.
+"""Cascades of services: paid calls, made row by row as long as they are worth their price.
 
-A service is a function that gives a label, or a label and a score; its answer is a priced group of columns like any other. So a
-cascade is an :class:`~anytime.ExpectedCostClassifier` over recorded answers, with extractors that call the services when a row
-wants them. What this room adds is calling: time-outs, further attempts, and a bill.
+A service is a function that returns a label, or a label and a score; its answer is a priced group of columns like any other. So
+a cascade is an :class:`~anytime.ExpectedCostClassifier` over recorded answers, with extractors that call the services on demand.
+This module adds the calls: time-outs, retries, and a bill.
 
-FrugalML (Chen, Zaharia and Zou, NeurIPS 2020) has a base service and one add-on; here any number may be asked, and answers
+FrugalML (Chen, Zaharia and Zou, NeurIPS 2020) has a base service and one add-on; here any number may be called, and answers
 are combined.
 """
 
@@ -44,29 +44,36 @@ def cascade(
     retries: int = 0,
     **settings: Any,
 ) -> ServiceCascade:
-    """Services that are asked one after the other, as far as each request needs it.
+    """Create a cascade that calls services one after the other, as far as each request needs them.
 
     Parameters
     ----------
     services : mapping from str to callable or None
-        Functions of a raw request. Each gives a label, or a label and a score. None: there are recorded answers only. Coroutines
-        all run on one event loop, which none of them may block.
+        Functions of a raw request. Each returns a label, or a label and a score. None: only recorded answers exist. Coroutines
+        share one event loop, which none of them may block.
     prices : mapping from str to float or callable
-        What a call costs; or a function of the request and of what the service returned, such as a price by token.
+        Price of a call; or a function of the request and of the returned value, such as a price per token.
     unit : str, default=None
-        Of the prices.
+        Unit of the prices.
     inputs : callable, default=None
-        From a request to a mapping of what is known of it for free: its length, its kind.
+        Function from a request to a mapping of its free features, such as its length or kind.
     timeout : float, default=None
-        Seconds after which a call has failed. It is paid for.
+        Seconds after which a call counts as failed. It is paid for.
     retries : int, default=0
-        Further attempts after one that has failed. They are paid for, and made only where the budget allows.
+        Further attempts after a failed call. They are paid for, and made only if the budget allows.
     **settings
-        Of :class:`~anytime.ExpectedCostClassifier`: ``mean_budget``, ``accuracy``, ``cost_penalty``, ``cost_matrix``, ...
+        Parameters of :class:`~anytime.ExpectedCostClassifier`, such as ``mean_budget``, ``accuracy`` or ``cost_penalty``.
 
     Returns
     -------
     ServiceCascade
+        Not fitted: ``record`` and ``fit`` come next.
+
+    See Also
+    --------
+    ServiceCascade : The class that it returns.
+    ExpectedCostClassifier : The model inside it.
+    LadderClassifier : Cheap models in front of one costly model.
 
     Examples
     --------
@@ -85,21 +92,21 @@ def cascade(
 
 @dataclass(frozen=True)
 class CascadeAnswer:
-    """What a cascade says of one request.
+    """The answer of a cascade to one request.
 
     Attributes
     ----------
     prediction : object
-        A label; where the services are graded by themselves, what the chosen one has answered.
+        A label; if services were graded individually, the answer of the chosen one.
     services : list of str
-        Those that were asked, in order.
+        The services that were called, in order.
     cost : float
-        The bill: every attempt at its own price.
+        Total price of all attempts.
     attempts : dict from str to int
     failures : mapping from str to str
         Services that did not answer, and why.
     answer : Answer
-        All else that the model knows.
+        The full record of the model.
     """
 
     prediction: Any
@@ -112,7 +119,7 @@ class CascadeAnswer:
 
 @dataclass
 class _PricedRequest:
-    """A raw request under way, and what was spent on it."""
+    """A raw request in progress, and what was spent on it."""
 
     raw: Any
     budget: float = np.inf
@@ -123,16 +130,21 @@ class _PricedRequest:
 
 
 class ServiceCascade:
-    """What :func:`cascade` gives.
+    """A cascade of services, created by :func:`cascade`.
 
-    ``record`` asks all services, ``fit`` learns from recorded answers, ``predict`` asks those that it needs.
+    ``record`` calls all services, ``fit`` learns from recorded answers, ``predict`` calls the services that a request needs.
 
     Attributes
     ----------
     model : ExpectedCostClassifier or AlgorithmSelector
-        Over tables of answers: for predictions in bulk, files and curves.
+        The model over tables of answers: for bulk predictions, files and curves.
     features : Features
         The services as extractors: for sessions and the server.
+
+    See Also
+    --------
+    cascade : Creates a cascade.
+    ExpectedCostClassifier : The model inside it.
     """
 
     model: ExpectedCostClassifier | AlgorithmSelector
@@ -148,15 +160,17 @@ class ServiceCascade:
         settings: Mapping[str, Any],
     ) -> None:
         if set(services) != set(prices) or not services:
-            raise ValueError(f"there are services {sorted(services)}, but prices of {sorted(prices)}")
+            raise ValueError(
+                f"services and prices need the same names, not {sorted(services)} and {sorted(prices)}"
+            )
         if _INPUT in services:
             raise ValueError(
-                f"{_INPUT!r} is the name of what is known of a request; give the service another name"
+                f"{_INPUT!r} is reserved for the inputs of a request; give the service another name"
             )
         if retries < 0:
-            raise ValueError(f"retries must not be negative, but is {retries}")
+            raise ValueError(f"retries must be at least 0, not {retries}")
         if timeout is not None and not timeout > 0:
-            raise ValueError(f"timeout must be a positive number of seconds, but is {timeout}")
+            raise ValueError(f"timeout must be a positive number of seconds, not {timeout}")
         # refused here, and not in fit: recording in between is paid for
         ExpectedCostClassifier(costs=None, **settings)._validate_params()
         self.services, self.prices, self.unit, self.inputs = dict(services), dict(prices), unit, inputs
@@ -165,10 +179,10 @@ class ServiceCascade:
     # ------------------------------------------------------------------ recording and learning
 
     def record(self, requests: Sequence[Any]) -> pd.DataFrame:
-        """Ask all services about all requests: a table of their answers, scores and prices, from which ``fit`` learns.
+        """Call all services for all requests; return a table of answers, scores and prices, from which ``fit`` learns.
 
-        A call that fails leaves missing values, and is paid for like any other. Where its price is a function, the price is
-        missing too, and ``fit`` takes the mean.
+        A failed call leaves missing values and is paid for like any other. If its price is a function, the price is missing too,
+        and ``fit`` uses the mean.
         """
         import pandas as pd
 
@@ -196,8 +210,8 @@ class ServiceCascade:
         Parameters
         ----------
         answers : table
-            For every service a column "NAME label" and perhaps "NAME score", "NAME price" and "NAME answered" (1 or 0); all
-            other columns are free. Missing prices count as the mean.
+            For every service a column "NAME label" and optionally "NAME score", "NAME price" and "NAME answered" (1 or 0);
+            all other columns are free. Missing prices count as the mean.
         y : (n,), or a table with a column per service
             The true labels; or how good each service's answer was, between 0 and 1, where answers cannot be compared.
         """
@@ -207,8 +221,8 @@ class ServiceCascade:
             raise ValueError("answers has no rows to learn from")
         graded = isinstance(y, pd.DataFrame)
         groups = {name: self._columns(name, answers, graded) for name in self.services}
-        told = {f"{name} {part}" for name in self.services for part in _PARTS}
-        if free := [str(column) for column in answers if column not in told]:
+        columns = {f"{name} {part}" for name in self.services for part in _PARTS}
+        if free := [str(column) for column in answers if column not in columns]:
             groups = {_INPUT: free, **groups}
         X = pd.DataFrame(
             {column: self._column(column, answers) for listed in groups.values() for column in listed}
@@ -227,7 +241,7 @@ class ServiceCascade:
         self._labels = {
             column: set(X[column].cat.categories)
             for column in X
-            if column in told and column.endswith(" label")
+            if column in columns and column.endswith(" label")
         }
         return self
 
@@ -265,14 +279,14 @@ class ServiceCascade:
 
     @property
     def features(self) -> Features:
-        """The services as extractors of raw requests. They know of no budget, so a call that fails is not made again."""
+        """The services as extractors of raw requests. They ignore budgets, so a failed call is not retried."""
         return self._features(lambda raw: _PricedRequest(raw))
 
     def _features(self, of: Callable[[Any], _PricedRequest]) -> Features:
         self._check_fitted()
         silent = [name for name, service in self.services.items() if service is None]
         if silent:
-            raise ValueError(f"{silent[0]!r} has recorded answers only, and cannot be asked")
+            raise ValueError(f"{silent[0]!r} has only recorded answers and cannot be called")
         extractors = {name: Extractor(self._extractor(name, of)) for name in self.services}
         if _INPUT in self.groups:
             extractors[_INPUT] = Extractor(lambda raw: self._known(of(raw).raw))
@@ -291,19 +305,19 @@ class ServiceCascade:
         return said
 
     def predict(self, raw: Any, *, budget: float | None = None) -> CascadeAnswer:
-        """Ask the services that a request needs.
+        """Call the services that a request needs.
 
         Parameters
         ----------
         raw : object
         budget : float, default=None
-            The most that the request may cost, further attempts included. None: that of the model. Where a price is a
-            function, it is known only after the call: the last call may then cost more than is left, and none follows it.
+            The most that the request may cost, retries included. None: the budget of the model. If a price is a function, it is
+            known only after the call: the last call may then exceed the budget, and no call follows it.
         """
         self._check_fitted()
         limit = self.model.budget if budget is None else budget
         request = _PricedRequest(raw, np.inf if limit is None else float(limit), self.retries)
-        session = Session(self.model, self._features(lambda given: given)).start(request)
+        session = Session(self.model, self._features(lambda priced: priced)).start(request)
         answer = session.read()
         for purchase in range(1, self.model.n_stages_ + 1):
             # what the bill is above the list prices that the session counts
@@ -322,7 +336,7 @@ class ServiceCascade:
         """What a service says, after as many attempts as it takes and the budget allows; the last error where none succeeds."""
         service = self.services[name]
         if service is None:
-            raise ValueError(f"{name!r} has recorded answers only, and cannot be asked")
+            raise ValueError(f"{name!r} has only recorded answers and cannot be called")
         while True:
             request.attempts[name] = request.attempts.get(name, 0) + 1
             said = None

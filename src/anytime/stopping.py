@@ -6,8 +6,6 @@ more noise, are needed for temperatures only. Every price gives a policy; those 
 table that answers any mean budget.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -143,7 +141,7 @@ class _Policies:
         return np.asarray(np.bincount(taken, minlength=self.n_exits) / self.n_rows)
 
     def between(self, cheaper: Array, dearer: Array, most: float) -> Array:
-        """As much of the step from a policy to a dearer one as costs at most ``most``."""
+        """As much of the step from a policy to a more expensive one as costs at most ``most``."""
         low, high = 0.0, 1.0
         for _ in range(_HALVINGS):
             middle = (low + high) / 2

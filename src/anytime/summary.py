@@ -1,7 +1,7 @@
-"""A fitted model at a glance: what it buys in which order, as data and as the card that notebooks show.
+"""A summary of a fitted model: its purchases in order, as data and as the card that notebooks show.
 
-The card is one piece of HTML with an inline drawing: no script, no style sheet, nothing to download. Colours are those of the
-page around it, so that it can be read on light and dark themes.
+The card is HTML with an inline drawing: no script, no style sheet, nothing to download. It takes its colours from the page, so
+it is readable on light and dark themes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """scikit-learn's checks of rows and targets, with errors that say which column, which row and which word is wrong."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections import Counter
@@ -12,9 +10,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import assert_all_finite
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from anytime._native import is_within
 
@@ -127,13 +127,22 @@ def check_rows(model: Any, X: Any, *, predicting: bool) -> None:
 
 def target_numbers(y: Any) -> NDArray[np.float64]:
     """(n,) or (n, k) What a regressor learns to predict."""
+    _check_given(y)
     with naming_words(None, y=y):
         return np.asarray(check_array(y, dtype=np.float64, ensure_2d=False, input_name="y"))
 
 
+def _check_given(y: Any) -> None:
+    if y is None:
+        raise ValueError("y is missing: fit requires y to be passed, but the target y is None")
+
+
 def class_labels(y: Any) -> NDArray[Any]:
     """(n,) What a classifier learns to predict: labels, none of which is missing."""
+    _check_given(y)
     labels = column_or_1d(y, warn=True)
+    if labels.dtype.kind == "f":
+        assert_all_finite(labels, input_name="y")  # before scikit-learn makes whole numbers of them
     if labels.dtype == object:
         absent = [row for row, label in enumerate(labels) if label is None or label != label]
         if absent:
@@ -147,7 +156,7 @@ def numbered_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int
     classes, numbers = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         only = classes.tolist()[0]
-        raise ValueError(f"y has one class only, {only!r}; a classifier needs at least 2 classes")
+        raise ValueError(f"y has only one class, {only!r}; a classifier needs at least 2 classes")
     return classes, np.asarray(numbers, dtype=np.intp)
 
 
@@ -193,18 +202,18 @@ def naming_words(X: Any, but: Any = (), y: Any = None, hint: str | None = None) 
             raise
         # a library may have taken some columns of words and stumbled over another: look for the word that it names
         named = (word for word in _words(X, but) if repr(str(word[2])) in said)
-        found, in_y = next(named, None), next(_words(_as_columns(y)), None)
-        if found is None and in_y is not None:
+        place, in_y = next(named, None), next(_words(_as_columns(y)), None)
+        if place is None and in_y is not None:
             row, _, word = in_y
             raise ValueError(
-                f"y should hold numbers, but row {row} has {_shown(word)}; to predict words take a classifier"
+                f"y should hold numbers, but row {row} has {_shown(word)}; to predict labels, use a classifier"
             ) from None
-        found = found or next(_words(X, but), None)
-        if found is None:
+        place = place or next(_words(X, but), None)
+        if place is None:
             raise
-        row, column, word = found
+        row, column, word = place
         if hint is None:
-            hint = "make numbers of its words first"
+            hint = "encode its strings as numbers first"
             if not hasattr(X, "columns"):
                 hint += ", or give X as a table, of which many models take categories"
         raise ValueError(
@@ -238,6 +247,27 @@ def _as_columns(y: Any) -> Any:
 
 def _shown(word: str) -> str:
     return repr(str(word) if len(word) <= 40 else word[:40] + "...")
+
+
+def label_numbers(y: Any, classes: NDArray[Any]) -> NDArray[np.intp]:
+    """(n,) places of labels among classes; a label that is not among them is named."""
+    places = {label: place for place, label in enumerate(classes.tolist())}
+    try:
+        return np.array([places[label] for label in column_or_1d(y, warn=True).tolist()], dtype=np.intp)
+    except KeyError as error:
+        strange = error.args[0]
+        raise ValueError(f"y holds the label {strange!r}, which is not among classes {[*places]}") from None
+
+
+def is_fitted(model: Any) -> bool:
+    """Whether a model can answer: one that has no ``fit`` can."""
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        return False
+    except TypeError:
+        return True
+    return True
 
 
 def warn_caller(message: str) -> None:

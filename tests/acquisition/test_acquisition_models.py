@@ -12,7 +12,7 @@ from anytime.acquisition import AcquisitionClassifier, AcquisitionRegressor
 from anytime.runtime import BatchSession, Session
 from tests.runtime.bench import features_of
 
-SMALL = {"hidden_layer_sizes": (16, 8), "folds": 2, "n_neighbours": 8, "random_state": 0}
+SMALL = {"hidden_layer_sizes": (16, 8), "folds": 2, "n_neighbors": 8, "random_state": 0}
 COSTS = at.FeatureCosts(
     {"a": 1.0, "b": 3.0, "c": 2.0, "step": 0.5, "d": 1.5},
     groups={"a": [0, 1], "b": [2], "c": [3, 4], "step": [], "d": [5]},
@@ -320,6 +320,7 @@ def test_columns_that_tell_nothing_are_never_bought():
     assert_array_equal(constant.cost(np.ones((3, 2)), mean_budget=1), np.zeros(3))
 
 
+@pytest.mark.realtime
 def test_training_keeps_to_its_time():
     model = AcquisitionClassifier(time_budget=0.5, random_state=0).fit(*table(2000))
     assert model.score(*table(500, 1)) > 0.6
@@ -330,7 +331,7 @@ def test_training_keeps_to_its_time():
     [
         ({"hidden_layer_sizes": (4,)}, "two numbers of units"),
         ({"hidden_layer_sizes": (4, 0)}, "two numbers of units"),
-        ({"n_neighbours": 0}, "n_neighbours"),
+        ({"n_neighbors": 0}, "n_neighbors"),
         ({"folds": 1}, "folds"),
         ({"look_ahead": -1}, "look_ahead"),
         ({"confidence": 2.0}, "confidence"),
@@ -344,14 +345,14 @@ def test_wrong_settings_are_refused(settings, said):
 
 def test_wrong_data_are_refused():
     X, y = table(20)
-    with pytest.raises(ValueError, match="one class only"):
+    with pytest.raises(ValueError, match="only one class"):
         AcquisitionClassifier(**SMALL).fit(X, np.zeros(20))
     with pytest.raises(ValueError, match="cannot be standardised"):
         AcquisitionClassifier(**SMALL).fit(X * 1e35, y)
     fitted = AcquisitionClassifier(**SMALL).fit(X, y)
     before = fitted.predict(X)
-    with pytest.raises(ValueError, match="one class only"):
+    with pytest.raises(ValueError, match="only one class"):
         fitted.fit(X, np.zeros(20))
     assert_array_equal(fitted.predict(X), before)
-    with pytest.raises(ValueError, match="mean_budget is one number"):
+    with pytest.raises(ValueError, match="mean_budget must be one number"):
         fitted.predict(X, mean_budget=[1.0] * 20)

@@ -107,13 +107,17 @@ def test_functions_of_ones_own_are_a_classifier():
 @pytest.mark.parametrize(
     ("model", "error", "message"),
     [
-        (GradientBoostingClassifier(max_depth=2, n_estimators=3), TypeError, "asks several questions"),
+        (GradientBoostingClassifier(max_depth=2, n_estimators=3), TypeError, "has several splits"),
         (AdaBoostClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=3), TypeError, "max_depth=1"),
-        (RandomForestClassifier(3, max_depth=1), TypeError, "no sum of stumps"),
+        (RandomForestClassifier(3, max_depth=1), TypeError, "not a sum of stumps"),
         (make_pipeline(PolynomialFeatures(), RidgeClassifier()), TypeError, "may mix columns"),
-        (make_pipeline(StandardScaler(), GradientBoostingClassifier(max_depth=1)), TypeError, "as they are"),
+        (
+            make_pipeline(StandardScaler(), GradientBoostingClassifier(max_depth=1)),
+            TypeError,
+            "a scaler is supported only before a linear model",
+        ),
         (at.SpeedBoostClassifier(), TypeError, "replace each other"),
-        (SVC(), TypeError, "a SVC is no sum over columns"),
+        (SVC(), TypeError, "a SVC is not a sum over columns"),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import anytime as at
 from anytime.acquisition.leaf_means import LeafMeans
-from anytime.acquisition.purchase_values import OwnedSets, ValueLearner
+from anytime.acquisition.purchase_values import OwnedSets, ValueLearner, _Induction
 from anytime.losses import least_cost
+from anytime.trees import clock
 from anytime.trees.block import TreeBlock
 
 SMALL = {"n_estimators": 12, "random_state": 0}
@@ -165,7 +167,7 @@ def test_next_names_what_the_row_would_buy(model):
 
 def test_a_row_that_lacks_a_service_makes_do_without(model):
     X, _, _ = answers(20, 8)
-    with pytest.warns(UserWarning, match="not there"):
+    with pytest.warns(UserWarning, match="missing"):
         answer = model.answer(X[["cheap label", "cheap score"]])
     assert (answer.cost == 1.0).all()
 
@@ -240,6 +242,26 @@ def test_probabilities_under_a_cost_matrix_are_those_of_the_classes_everywhere(t
         model.to_c()
 
 
+def test_a_calibrated_model_with_a_cost_matrix_decides_by_its_calibrated_probabilities():
+    X, y, _ = answers(900)
+    noise = np.random.default_rng(1).permutation(y)  # labels that it cannot foretell
+    matrix = np.array([[0, 1, 1], [4, 0, 4], [1, 1, 0]])
+    model = at.ExpectedCostClassifier(costs=COSTS, cost_penalty=0.01, cost_matrix=matrix, **SMALL)
+    before = model.fit(X[:300], y[:300]).predict(X[600:], budget=1)
+    model.calibrate(X[300:600], noise[300:600])
+    after = model.predict(X[600:], budget=1)
+    assert (before != after).any()
+    assert_array_equal(after, model.predict(X[600:], budget=1, cost_matrix=matrix))
+    assert_array_equal(after, model.answer(X[600:], budget=1).prediction)
+    rows, session = [X.iloc[600 + i] for i in range(40)], at.Session(model)
+    assert [model.predict_one(row, budget=1) for row in rows] == after[:40].tolist()
+    assert [session.predict(row, budget=1).prediction for row in rows] == after[:40].tolist()
+    likeliest = model.classes_[model.predict_proba(X[600:], budget=1).argmax(axis=1)]
+    assert (after != likeliest).any()
+    sets = model.predict_set(X[600:], coverage=0.5, budget=1)
+    assert np.asarray(sets)[np.arange(len(after)), np.searchsorted(model.classes_, after)].all()
+
+
 def test_a_fit_with_little_time_grows_fewer_trees_and_answers_all_the_same():
     X, y, _ = answers()
     hurried = at.ExpectedCostClassifier(
@@ -248,6 +270,27 @@ def test_a_fit_with_little_time_grows_fewer_trees_and_answers_all_the_same():
     assert hurried.plan_.blocks[0].n_trees.max() < 500
     X, y, _ = answers(200, 1)
     assert hurried.score(X, y) > 0.95
+
+
+def test_going_on_is_valued_by_as_many_rows_as_there_is_time_for(monkeypatch):
+    """By all of them it would take 128 s here, by few of them 16."""
+    now, valued = [0.0], []
+    induce = _Induction.at
+
+    def slowly(self, penalties):
+        now[0] += 1e-3 * len(self.paid) * penalties.size
+        valued.append(len(self.paid))
+        return induce(self, penalties)
+
+    monkeypatch.setattr(clock, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(_Induction, "at", slowly)
+    X, y, _ = answers(2000)
+    settings = {"costs": COSTS, "n_estimators": 5, "cost_penalty": 0.01, "random_state": 0}
+    hurried = at.ExpectedCostClassifier(time_budget=60, **settings).fit(X, y)
+    assert now[0] <= 1.1 * 60 + 1
+    assert hurried.score(X, y) > 0.95
+    at.ExpectedCostClassifier(time_budget=1e6, **settings).fit(X, y)
+    assert valued[-1] == 2000
 
 
 def test_an_interrupted_fit_leaves_the_model_as_it_was(model, monkeypatch):

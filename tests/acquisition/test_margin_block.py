@@ -109,7 +109,7 @@ def problems(draw):
         COSTS,
         cost_penalty=draw(st.sampled_from([0.0, 0.125, 1.0])),
         neighbourhood=draw(st.sampled_from(["nearest", "radius", "exact"])),
-        n_neighbours=draw(st.integers(1, 14)),
+        n_neighbors=draw(st.integers(1, 14)),
         radius=draw(st.sampled_from([0.0, 1.0, 2.5])),
         refresh=draw(st.booleans()),
         confidence=draw(st.sampled_from([np.inf, 0.5, 0.8, 1.0])),
@@ -117,7 +117,7 @@ def problems(draw):
 
 
 def block_of(problem: Problem, **more) -> MarginBlock:
-    names = ("cost_penalty", "neighbourhood", "n_neighbours", "radius", "refresh")
+    names = ("cost_penalty", "neighbourhood", "n_neighbors", "radius", "refresh")
     confidence = None if problem.confidence == np.inf else problem.confidence
     return MarginBlock(
         LinearTerms(problem.offset, problem.slopes),
@@ -169,7 +169,7 @@ def continuous(n=60, rows=25, d=7, seed=0):
 
 
 def settings_of(**more):
-    return {"n_neighbours": 9, **more}
+    return {"n_neighbors": 9, **more}
 
 
 @pytest.mark.parametrize("more", [{}, {"refresh": False}, {"acquisition": "random"}, {"confidence": 0.8}])
@@ -190,7 +190,7 @@ def test_many_purchases_at_once_and_two_threads_change_nothing(purchases):
     X, reference, positive, slopes = continuous()
     costs = FeatureCosts(np.ones(7)).bind(7)
     given = LinearTerms(0.2, slopes), reference, positive, costs
-    one, two = MarginBlock(*given, n_neighbours=9), MarginBlock(*given, n_neighbours=9, n_threads=2)
+    one, two = MarginBlock(*given, n_neighbors=9), MarginBlock(*given, n_neighbors=9, n_threads=2)
     steps = one.remember(len(X))
     for t in range(purchases):
         scores = one.proceed(t, t, X, steps)
@@ -207,7 +207,7 @@ def test_estimates_are_shares_of_the_neighbours(problem, seed):
     problem.neighbourhood, problem.confidence = "nearest", np.inf
     X = np.random.default_rng(seed).integers(-2, 3, size=(3, 6)).astype(float)
     _, _, estimate, _ = _followed(block_of(problem), X)
-    size = min(problem.n_neighbours, len(problem.reference))
+    size = min(problem.n_neighbors, len(problem.reference))
     if not problem.refresh:
         estimate = estimate[:, 1:]  # the first purchase is judged by all points
     assert ((estimate >= 0) & (estimate <= 1)).all()
@@ -317,7 +317,7 @@ def test_distances_can_be_raw_standardised_or_between_contributions():
         ({"neighbourhood": "far"}, "neighbourhood must be one of nearest, radius, exact"),
         ({"distance": "long"}, "distance must be one of"),
         ({"acquisition": "greedy"}, "acquisition must be one of"),
-        ({"n_neighbours": 0}, "n_neighbours at least 1"),
+        ({"n_neighbors": 0}, "n_neighbors at least 1"),
         ({"cost_penalty": -1.0}, "must not be negative"),
         ({"confidence": 2.0}, "confidence must be a share"),
         ({"n_stages": 4}, "4 purchases, but there are 3 groups"),

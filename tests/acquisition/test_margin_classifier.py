@@ -34,7 +34,7 @@ def small(rows=120, seed=0):
 
 
 def fitted(**settings):
-    settings = {"costs": PLAIN, "n_neighbours": 15, "random_state": 0, **settings}
+    settings = {"costs": PLAIN, "n_neighbors": 15, "random_state": 0, **settings}
     return MarginAcquisitionClassifier(**settings).fit(*small())
 
 
@@ -78,7 +78,7 @@ def test_a_fitted_classifier_is_used_as_it_is_and_all_rows_are_neighbours():
     model = MarginAcquisitionClassifier(given, reference=0.3, random_state=0).fit(X[TEST], Y[TEST])
     assert_array_equal(model.predict(X), given.predict(X))
     assert len(model.plan_.blocks[0].reference) == TEST.sum()
-    with pytest.raises(ValueError, match=r"knows the classes \[0, 1\], but y has \['a', 'b'\]"):
+    with pytest.raises(ValueError, match=r"trained on the classes \[0, 1\], but y has \['a', 'b'\]"):
         MarginAcquisitionClassifier(given).fit(X, np.where(Y == 1, "a", "b"))
     with pytest.raises(ValueError, match="is for 30 columns, but X has 4"):
         MarginAcquisitionClassifier(given).fit(X[:, :4], Y)
@@ -116,8 +116,8 @@ def test_estimates_are_optimistic_on_rows_learned_from_and_come_true_on_held_out
     X = random.normal(size=(2400, 20))
     y = (X[:, 0] + random.normal(size=2400) > 0).astype(int)
     learned, others, test = slice(0, 150), slice(150, 1500), slice(1500, 2400)
-    seen = MarginAcquisitionClassifier(n_neighbours=50, random_state=0).fit(X[learned], y[learned])
-    unseen = MarginAcquisitionClassifier(seen.classifier_, n_neighbours=50).fit(X[others], y[others])
+    seen = MarginAcquisitionClassifier(n_neighbors=50, random_state=0).fit(X[learned], y[learned])
+    unseen = MarginAcquisitionClassifier(seen.classifier_, n_neighbors=50).fit(X[others], y[others])
     optimistic, honest = (model.trace(X[test]) for model in (seen, unseen))
     assert_array_equal(optimistic.cost.mean(axis=0), np.arange(1, 21))
 
@@ -173,7 +173,7 @@ def test_threads_and_files_change_no_bit(tmp_path):
 def test_a_classifier_of_functions_works_but_cannot_be_saved(tmp_path):
     rows, labels = small()
     terms = FunctionTerms(6, 0.1, {0: np.tanh, 2: lambda x: -np.tanh(x)})
-    model = MarginAcquisitionClassifier(terms, n_neighbours=9).fit(rows, labels)
+    model = MarginAcquisitionClassifier(terms, n_neighbors=9).fit(rows, labels)
     assert model.n_stages_ == 2
     assert_array_equal(model.decision_function(rows), terms.decision_function(rows))
     with pytest.raises(TypeError, match="cannot be saved"):
@@ -184,7 +184,7 @@ def test_missing_values_count_nothing_in_training_and_answers():
     rows, labels = small()
     rows[::7, 2] = np.nan
     rows[3] = np.nan
-    model = MarginAcquisitionClassifier(n_neighbours=15, random_state=0).fit(rows, labels)
+    model = MarginAcquisitionClassifier(n_neighbors=15, random_state=0).fit(rows, labels)
     assert model.score(rows, labels) > 0.8
     assert model.decision_function(rows[3:4])[0] == model.classifier_.offset
     with pytest.raises(ValueError, match="is infinite"):
@@ -213,7 +213,7 @@ def test_a_classifier_that_looks_at_nothing_has_no_stages():
     ("settings", "labels", "message"),
     [
         ({}, np.arange(120) % 3, "Only binary classification is supported. y has 3 classes"),
-        ({}, np.zeros(120), "one class only"),
+        ({}, np.zeros(120), "only one class"),
         ({"classifier": "trees"}, None, "must be None, 'stumps' or an estimator, not 'trees'"),
         ({"confidence": 1.5}, None, "confidence"),
         ({"reference": "test"}, None, "reference"),

@@ -183,7 +183,7 @@ COSTS = at.FeatureCosts(
     groups={"a": [0, 1], "b": [2], "c": [3, 4], "step": []},
     requires={"c": ["step"]},
 )
-SMALL = {"hidden_layer_sizes": (12, 6), "folds": 3, "n_neighbours": 7, "random_state": 0}
+SMALL = {"hidden_layer_sizes": (12, 6), "folds": 3, "n_neighbors": 7, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +238,7 @@ def test_rows_keep_to_their_caps_close_requirements_and_use_up_what_they_have(da
     costs = data.draw(feature_costs(4))
     random = np.random.default_rng(data.draw(st.integers(0, 1000)))
     X, y = random.normal(size=(12, 4)), np.arange(12) % 2
-    settings = {"hidden_layer_sizes": (3, 2), "folds": 2, "n_neighbours": 4, "random_state": 0}
+    settings = {"hidden_layer_sizes": (3, 2), "folds": 2, "n_neighbors": 4, "random_state": 0}
     with patch.object(masked_networks, "_EPOCHS", (1, 10)):  # it holds whatever the networks have learned
         plan = at.AcquisitionClassifier(costs=costs, **settings).fit(X, y).plan_
     cap = data.draw(st.integers(0, int(plan.costs.prices.sum()) + 1))

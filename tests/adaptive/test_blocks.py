@@ -52,9 +52,9 @@ def test_a_file_keeps_the_name_and_what_the_model_said_of_probe_rows():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"said": np.zeros((3, 2))}, "do not fit"),
+        ({"said": np.zeros((3, 2))}, "do not match"),
         ({"said": np.full((5, 2), np.nan)}, "must be finite"),
-        ({"probe": None}, "do not fit"),
+        ({"probe": None}, "do not match"),
         ({"calibration": np.zeros((3, 1))}, "all but the first are calibrated"),
         ({"columns": np.array([-1], dtype=np.int32)}, "columns from 0 on"),
     ],
@@ -68,7 +68,7 @@ def test_a_state_that_does_not_fit_is_refused(change, message):
 
 def test_a_model_that_gives_something_else_is_told_so():
     with pytest.raises(
-        ValueError, match=r"gave an array of shape \(3,\), but needs probabilities of shape \(3, 3\)"
+        ValueError, match=r"returned an array of shape \(3,\) instead of probabilities of shape \(3, 3\)"
     ):
         CostlyBlock("flat", [0], lambda X: X[:, 0], 3).outputs(0, np.zeros((3, 1)))
 

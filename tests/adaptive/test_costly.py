@@ -177,13 +177,13 @@ def test_labels_may_be_text_and_rows_may_weigh_nothing():
 
 def test_what_makes_no_sense_is_refused():
     X, y, _ = problem()
-    with pytest.raises(ValueError, match=r"have shape \(3, 2\), but X and y ask for \(500, 2\)"):
+    with pytest.raises(ValueError, match=r"have shape \(3, 2\), but need \(500, 2\)"):
         AdaptiveClassifier(np.full((3, 2), 0.5), **SMALL).fit(X, y)
-    with pytest.raises(ValueError, match="knows the classes"):
+    with pytest.raises(ValueError, match="trained on the classes"):
         AdaptiveClassifier(GaussianNB().fit(X, y + 5), **SMALL).fit(X, y)
     with pytest.raises(ValueError, match="X_val and y_val together"):
         AdaptiveClassifier(GaussianNB(), **SMALL).fit(X, y, X_val=X)
-    with pytest.raises(ValueError, match="X_val needs a costly model that can be asked"):
+    with pytest.raises(ValueError, match="X_val needs a costly model that can predict"):
         AdaptiveClassifier(np.full((500, 2), 0.5), **SMALL).fit(X, y, X_val=X, y_val=y)
     with pytest.raises(ValueError, match="names column 9"):
         AdaptiveClassifier(GaussianNB(), costly_columns=[9], **SMALL).fit(X, y)
@@ -262,5 +262,5 @@ def test_what_has_only_predict_proba_and_classes_can_be_costly(kind, wrapped):
 def test_an_object_of_other_classes_is_refused():
     X, y = np.arange(40.0)[:, None], np.arange(40) % 2
     model = LogisticRegression().fit(X, y + 5)
-    with pytest.raises(ValueError, match="knows the classes"):
+    with pytest.raises(ValueError, match="trained on the classes"):
         at.AdaptiveClassifier(Service(model)).fit(X, y)

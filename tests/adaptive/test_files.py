@@ -75,7 +75,7 @@ def test_another_model_is_refused_at_load(path):
         at.load(path, costly=SVC(C=0.1).fit(X, y))
     with pytest.raises(TypeError, match="KNeighborsClassifier has no decision_function"):
         at.load(path, costly=KNeighborsClassifier().fit(X, y))
-    with pytest.raises(ValueError, match=r"knows the classes \[5, 6\]"):
+    with pytest.raises(ValueError, match=r"trained on the classes \[5, 6\]"):
         at.load(path, costly=SVC().fit(X, y + 5))
     at.GradientBoostingClassifier(n_estimators=2).fit(X, y).save(path)
     with pytest.raises(TypeError, match="a GradientBoostingClassifier, which has no costly model"):

@@ -44,7 +44,7 @@ def test_without_a_costly_model_boosted_trees_are_one_and_go_into_the_file(
     assert model.n_estimators == 5
     assert len(run("predict", file, data).stdout.splitlines()) == 241
     facts = run("inspect", file).stdout
-    assert "costly      in the file; asked for" in facts
+    assert "costly      in the file; used for" in facts
     assert "held-out accuracy" in facts
     assert "needs no --costly" in fails("predict", file, data, "--costly", file, code=2)
 
@@ -97,7 +97,7 @@ def test_a_costly_model_of_another_library_is_given_again(numbers: Path) -> None
     told = json.loads(run("inspect", "--json", file).stdout)
     assert told["held_out"]["measure"] == "accuracy"
     assert len(told["held_out"]["values"]) == 3
-    assert "costly      SVC, which is not in the file: --costly gives it" in run("inspect", file).stdout
+    assert "costly      SVC, which is not in the file: pass it with --costly" in run("inspect", file).stdout
     message = fails("predict", file, numbers)
     assert "some rows are sent to 'SVC', which is not in the file: give it with --costly FILE" in message
     assert "is a pickle" in fails("predict", file, numbers, "--costly", svm, code=2)

@@ -107,9 +107,11 @@ def test_a_forest_is_pruned_to_an_average_cost(shop: Path, tmp_path: Path) -> No
     wrong = ["--mean-budget", "6", "--train", shop / "odd.csv", *held]
     assert "X_train" in fails("convert", shop / "forest.joblib", *wrong)
     useless = ["--train", shop / "even.csv", *held]
-    assert "--train is for --mean-budget" in fails("convert", shop / "forest.joblib", *useless, code=2)
+    assert "--train is used only with --mean-budget" in fails(
+        "convert", shop / "forest.joblib", *useless, code=2
+    )
     alone = ["--trusted", "--mean-budget", "6", "-o", tmp_path / "n.anytime"]
-    assert "--mean-budget needs rows" in fails("convert", shop / "forest.joblib", *alone, code=2)
+    assert "--mean-budget needs validation rows" in fails("convert", shop / "forest.joblib", *alone, code=2)
     assert "adds up its trees" in fails("convert", shop / "lightgbm.txt", "--mean-budget", "6", *held)
 
 
@@ -170,14 +172,14 @@ def test_validation_and_target_go_together(shop: Path, tmp_path: Path) -> None:
 
 def test_file_of_no_known_kind(shop: Path, tmp_path: Path) -> None:
     said = fails("convert", shop / "odd.csv", "--trusted", "-o", tmp_path / "m")
-    assert "is no model file known here" in said
+    assert "is not a model file that anytime can read" in said
     assert "and, if trusted, pickles" in said
 
 
 def test_an_anytime_model_needs_no_conversion(shop: Path, tmp_path: Path) -> None:
     run("convert", shop / "xgboost.json", "-o", tmp_path / "m.anytime")
     said = fails("convert", tmp_path / "m.anytime", "-o", tmp_path / "n.anytime", code=2)
-    assert "is an .anytime model already" in said
+    assert "is already an .anytime model" in said
 
 
 # ---------------------------------------------------------------------- names with blanks
@@ -236,4 +238,4 @@ def test_a_column_of_its_own_does_not_stand_in_for_one_with_a_blank(tmp_path: Pa
     table.to_csv(tmp_path / "d.csv", index=False)
     run("fit", tmp_path / "d.csv", "-t", "y", "--n-estimators", 5, "-o", tmp_path / "m.anytime")
     table[["a_b"]].to_csv(tmp_path / "one.csv", index=False)
-    assert "column 'a b' is not there" in run("predict", tmp_path / "m.anytime", tmp_path / "one.csv").stderr
+    assert "column 'a b' is missing" in run("predict", tmp_path / "m.anytime", tmp_path / "one.csv").stderr

@@ -108,7 +108,7 @@ def test_labels_none_of_which_the_model_knows_count_as_wrong(folder: Path, tmp_p
 def test_a_metric_of_probabilities_says_which_label_the_model_does_not_know(folder: Path) -> None:
     asked = ("-t", "city", "--metric", "neg_log_loss")
     said = run("curve", folder / "sick.anytime", folder / "patients.csv", *asked, code=1).stderr
-    assert "'neg_log_loss' has no value for rows of class 'bern', which the model does not know" in said
+    assert "'neg_log_loss' is undefined for rows of class 'bern', which the model was not trained on" in said
     assert "such as accuracy" in said
 
 

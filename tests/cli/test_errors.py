@@ -31,9 +31,9 @@ def write(path: Path, contents: str | bytes) -> Path:
         (b"PK\x00\x01\x02,\x00", "is not a CSV file: it holds binary data"),
         ("y\n1\n2\n", "has no column besides the target"),
         ("a,y\n1,\n2,1\n,\n", "the target 'y' is missing in 2 of 3 rows, first in row 1"),
-        ("a,y\n1,5\n2,5\n", "the target 'y' has one value only, 5; there is nothing to learn"),
+        ("a,y\n1,5\n2,5\n", "the target 'y' has only one value, 5; there is nothing to learn"),
         ("a,y\n1,p\n2,q\n3,r\n", "the target 'y' has 3 classes in 3 rows; is it the right column?"),
-        ("a,b,y\n1,,5\n", "the target 'y' has one value only, 5"),
+        ("a,b,y\n1,,5\n", "the target 'y' has only one value, 5"),
         ("a,y\n1,1\ninf,0\n3,0\n", "column 'a' is infinite in row 2; leave the cell empty"),
         ("a,y\n1,1.5\n2,inf\n3,0.5\n", "column 'y' is infinite in row 2"),
     ],
@@ -140,7 +140,7 @@ def test_columns_that_are_missing_or_not_numbers(
     patients[["sick"]].to_csv(tmp_path / "none.csv", index=False)
     patients.assign(age="old").to_csv(tmp_path / "words.csv", index=False)
     model = folder / "sick.anytime"
-    assert "has no column that the model knows" in fails("predict", model, tmp_path / "none.csv")
+    assert "has none of the model's columns" in fails("predict", model, tmp_path / "none.csv")
     assert "column 'age' must hold numbers, but holds 'old'" in fails(
         "predict", model, tmp_path / "words.csv"
     )

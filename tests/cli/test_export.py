@@ -56,10 +56,10 @@ def test_header_by_the_name_of_the_file(folder: Path, tmp_path: Path) -> None:
 
 def test_what_cannot_be_meant(folder: Path, tmp_path: Path) -> None:
     model, onnx, header = folder / "sick.anytime", tmp_path / "m.onnx", tmp_path / "m.h"
-    assert "name it .onnx or .h" in fails("export", model, "-o", tmp_path / "m.txt", code=2)
-    assert "exclude each other" in fails("export", model, "--budget", 1, "--budgets", "1", "-o", onnx, code=2)
+    assert "rename it, or give --format" in fails("export", model, "-o", tmp_path / "m.txt", code=2)
+    assert "cannot be combined" in fails("export", model, "--budget", 1, "--budgets", "1", "-o", onnx, code=2)
     assert "are for ONNX" in fails("export", model, "--budgets", "1", "-o", header, code=2)
-    assert "--name is for C" in fails("export", model, "--name", "x", "-o", onnx, code=2)
+    assert "--name applies to C headers only" in fails("export", model, "--name", "x", "-o", onnx, code=2)
     assert "holds 'much'" in fails("export", model, "--budgets", "8.1,much", "-o", onnx, code=2)
     assert "--budget 0.5 buys no stage: the first costs" in fails(
         "export", model, "--budget", 0.5, "-o", header

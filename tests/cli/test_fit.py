@@ -97,7 +97,7 @@ def test_mixed_lets_a_tree_use_several_groups(folder: Path) -> None:
 def test_costly_first_answer_is_pointed_out(folder: Path, tmp_path: Path) -> None:
     data, file = folder / "patients.csv", tmp_path / "m.anytime"
     command = ["fit", data, "-t", "sick", "--model", "hist", "--n-estimators", 5, "-o", file]
-    assert "--one-group-per-tree makes cheaper ones possible" in run(*command).stderr
+    assert "--one-group-per-tree allows cheaper ones" in run(*command).stderr
     assert run(*command, "--one-group-per-tree").stderr == ""
 
 
@@ -195,18 +195,23 @@ def test_without_holdout_nothing_is_judged(folder: Path) -> None:
 
 def test_a_few_rows_are_all_trained_on_and_that_is_said(folder: Path, tmp_path: Path) -> None:
     command = ["fit", tmp_path / "d.csv", "-t", "age", "--task", "regression", "-o", tmp_path / "m"]
-    told = "fewer than 10 rows: none are held out, and nothing is known of new ones"
+    told = "fewer than 10 rows: none are held out, so the quality on new rows is unknown"
     table = pd.read_csv(folder / "numbers.csv")
     table[:9].to_csv(tmp_path / "d.csv", index=False)
     assert told in run(*command).stderr
     assert told not in run(*command, "--holdout", 0).stderr  # as asked for
     table[:10].to_csv(tmp_path / "d.csv", index=False)
     assert told not in run(*command).stderr
+    caution = "rows are held out: their quality says little about new rows"
+    table[:30].to_csv(tmp_path / "d.csv", index=False)
+    assert f"only 6 {caution}" in run(*command).stderr
+    assert caution not in run(*command, "--holdout", 0).stderr
+    assert caution not in fit(folder / "numbers.csv", "age")[1]
 
 
 def test_columns_taken_as_words_are_listed(folder: Path) -> None:
-    assert "taken as words: sex, city\n" in fit(folder / "patients.csv", "sick")[1]
-    assert "taken as words" not in fit(folder / "numbers.csv", "age")[1]
+    assert "read as categories: sex, city\n" in fit(folder / "patients.csv", "sick")[1]
+    assert "read as categories" not in fit(folder / "numbers.csv", "age")[1]
 
 
 @pytest.mark.parametrize("learner", ["speedboost", "hist"])
@@ -230,9 +235,9 @@ def test_a_word_among_numbers_is_mentioned_once(tmp_path: Path, folder: Path, le
     notes = [line for line in result.stderr.splitlines() if "'age'" in line]
     assert len(notes) == 1
     assert notes[0].startswith(
-        f"anytime: note: {tmp_path / 'd.csv'}: column 'age' holds numbers and 1 word ('old' in row 3)"
+        f"anytime: note: {tmp_path / 'd.csv'}: column 'age' holds numbers and 1 string ('old' in row 3)"
     )
-    assert "taken as words: age, sex, city\n" in result.stdout
+    assert "read as categories: age, sex, city\n" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -271,7 +276,7 @@ def test_words_need_a_learner_that_takes_them(folder: Path, tmp_path: Path) -> N
     said = fails(
         "fit", folder / "patients.csv", "-t", "sick", "--model", "forest", "-o", tmp_path / "m", code=2
     )
-    assert "--model forest needs numbers, but sex, city hold words" in said
+    assert "--model forest needs numbers, but sex, city hold strings" in said
     assert (
         "use one of speedboost, auto, additive-speedboost, boosting, hist, lightgbm, xgboost, budget-forest, adaptive, ladder, or"
         in said
@@ -415,7 +420,7 @@ def test_labels_that_the_model_does_not_know_count_as_wrong(folder: Path, patien
     table.to_csv(folder / "unknown.csv", index=False)
     file = folder / "unknown.json"
     told = run("curve", folder / "sick.anytime", folder / "unknown.csv", "-t", "sick", "--json", file).stderr
-    assert "labels that the model does not know, perhaps: 24 of 240 rows, which count as wrong" in told
+    assert "labels that the model was not trained on, perhaps: 24 of 240 rows, which count as wrong" in told
     points = json.loads(file.read_text())["points"]
     assert points["accuracy"][-1] == pytest.approx((right.sum() - 24) / 240)
     result = run("compare", folder / "sick.anytime", folder / "unknown.csv", "-t", "sick")

@@ -77,7 +77,7 @@ def test_a_budget_that_buys_nothing_more_is_said(folder: Path) -> None:
         (("--row", "{age: 63}"), "--row is not JSON"),
         (("--row", "nowhere.json"), "nowhere.json"),
         (("--row", '{"height": 180}'), "no column 'height'"),
-        (("--bought", "scan"), "bought names 'scan'"),
+        (("--bought", "scan"), "bought contains 'scan'"),
         (("--bought", "ecg"), "'ecg' is listed as bought, but the row has no value for it"),
     ],
 )
@@ -92,7 +92,7 @@ def test_what_is_wrong_is_said_in_one_line(folder: Path, arguments: tuple[str, .
         (f'{{"age": {"9" * 5000}}}', "--row is not JSON: Exceeds the limit"),
         ("[" * 100_000, "--row is nested too deeply"),
         ("{FOLDER}/binary.json", "binary.json is not JSON: it is not text in UTF-8"),
-        ('{"age": 63, "cty": "oslo"}', "--row: did you mean 'city' by 'cty'?"),
+        ('{"age": 63, "cty": "oslo"}', "--row: did you mean 'city' instead of 'cty'?"),
     ],
     ids=["400 nines", "5000 nines", "deep", "binary", "mistyped"],
 )

@@ -152,7 +152,7 @@ def test_model_without_names_takes_columns_in_order(folder: Path, tmp_path: Path
     found = answers(tmp_path / "m.anytime", tmp_path / "d.csv")["prediction"]
     np.testing.assert_allclose(found, model.predict(table.to_numpy()))
     said = fails("predict", tmp_path / "m.anytime", folder / "numbers.csv")
-    assert "has 3 columns, but the model takes 2 and knows no names" in said
+    assert "has 3 columns, but the model takes 2 and has no column names" in said
 
 
 def test_regression_has_no_probabilities(folder: Path, tmp_path: Path) -> None:

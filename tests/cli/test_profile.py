@@ -83,7 +83,7 @@ def test_one_array_of_an_archive(module: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("features", "raw", "said", "code"),
     [
-        ("mine.py", "raw.npy", "names nothing; say MODULE:NAME", 2),
+        ("mine.py", "raw.npy", "must have the form MODULE:NAME", 2),
         ("mine.py:nothing", "raw.npy", "has no 'nothing'", 2),
         ("mine.py:number", "raw.npy", "is of type int, not a Features object", 2),
         ("mine.py:broken", "raw.npy", "mine.py:broken() failed: KeyError", 1),

@@ -86,8 +86,12 @@ def test_lines_of_graphs_become_lines_of_labels(folder):
     [
         (("predict", "street.anytime", "pictures"), None, "name a folder for them with --output"),
         (("predict", "street.anytime", "tags.anytime", "-o", "maps"), None, "is no picture that can be read"),
-        (("predict", "street.anytime", "pictures", "-o", "maps", "--proba"), None, "--proba is for tables"),
-        (("predict", "tags.anytime", "-"), "[{]", "line 1 is no JSON"),
+        (
+            ("predict", "street.anytime", "pictures", "-o", "maps", "--proba"),
+            None,
+            "--proba works with tables",
+        ),
+        (("predict", "tags.anytime", "-"), "[{]", "line 1 is not JSON"),
         (("predict", "tags.anytime", "-"), '["the"]', "not a dict of features"),
         (("predict", "tags.anytime", "pictures"), None, "is a directory"),
         (("predict", "grid.anytime", "-"), "[1]", '"nodes" and "edges"'),

@@ -9,6 +9,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import anytime as at
+from tests.runtime.bench import model_of
+from tests.test_branches import golden
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +51,26 @@ def test_many_prices_give_some_budgets_each_of_which_holds(cells):
     assert len(curve) == 64
     for j in (0, 7, 31, 63):
         assert curve.values[j] == model.score(X_test, y_test, budget=curve.costs[j])
+
+
+def test_a_curve_tells_branches_apart_and_counts_what_each_budget_buys():
+    X = np.ones((4, 3))
+    model = model_of(golden("b", "ab", "bc"))
+    curve = at.curve(model, X, np.arange(4.0))
+    answers = [model.answer(X[:1], budget=budget) for budget in curve.costs]
+    assert curve.has_branches
+    bought = [{p.group for p, has in zip(curve.purchases, some, strict=True) if has} for some in curve.bought]
+    assert bought == [set(answer.groups) for answer in answers]
+    table = curve.to_frame()
+    assert table["groups"].tolist() == [len(answer.groups) for answer in answers]
+    assert table["branch"].tolist() == [int(np.max(answer.branch)) for answer in answers]
+    assert table["stage"].tolist() == [int(np.max(answer.stage)) for answer in answers]
+    assert len(table[["stage", "branch"]].drop_duplicates()) == len(table)
+    first = {
+        p.group: curve.costs[(curve.stages == p.stage) & (curve.branches == p.branch)].item()
+        for p in curve.purchases
+    }
+    assert first == {"a": 1, "b": 4, "c": 6}
 
 
 def test_families_for_a_mean_are_judged_by_it(cells, forest):

@@ -1,3 +1,4 @@
+import re
 import time
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LogisticRegression
 
+import anytime as at
 from anytime.curves import NDCG, curve, ndcg
 from anytime.curves.frozen import FrozenAnswer
 from anytime.curves.metrics import EvaluationData, resolve_metric
@@ -300,7 +302,7 @@ def test_500_stages_of_5000_rows_with_bands_take_seconds():
         ({"metric": "acuracy"}, "did you mean 'accuracy'"),
         ({"metric": "log_loss"}, "did you mean 'neg_log_loss'"),
         ({"metric": "mse"}, "did you mean 'neg_mean_squared_error'"),
-        ({"metric": "ndcg@5"}, "give qid"),
+        ({"metric": "ndcg@5"}, "needs qid"),
         ({"metric": "ndcg@0", "qid": np.zeros(60)}, "k ≥ 1"),
         ({"meter": "money"}, "meter must be"),
         ({"sample_weight": np.ones(3)}, "X has 60 rows but sample_weight has 3"),
@@ -316,6 +318,20 @@ def test_malformed_input_says_what_is_wrong(classifier, kwargs, message):
     model, X, y = classifier()
     with pytest.raises(ValueError, match=message):
         curve(model, X, y, **kwargs)
+
+
+@pytest.mark.parametrize("metric", ["f1", "average_precision", "neg_brier_score"])
+def test_a_metric_of_one_class_says_how_to_name_it_where_labels_are_words(metric):
+    X = np.arange(40.0)[:, None]
+    y = np.where(X[:, 0] < 20, "ill", "well")
+    model = at.GradientBoostingClassifier(n_estimators=3).fit(X, y)
+    with pytest.raises(ValueError, match="the labels do not say which") as caught:
+        curve(model, X, y, metric=metric)
+    advised = re.search(r"metric=(.*) of sklearn", str(caught.value))[1]
+    named = eval(advised, {**vars(metrics)})  # what the message says is what works
+    numbers = at.GradientBoostingClassifier(n_estimators=3).fit(X, y == "well")
+    expected = curve(numbers, X, y == "well", metric=metric)
+    np.testing.assert_allclose(curve(model, X, y, metric=named).values, expected.values)
 
 
 def test_mismatched_rows_raise_before_the_model_is_run(classifier):
@@ -335,7 +351,7 @@ def test_models_without_answers(classifier):
     _, X, y = classifier()
     with pytest.raises(TypeError, match="neither stages nor predict"):
         curve(object(), X, y)
-    with pytest.raises(ValueError, match="no stage"):
+    with pytest.raises(ValueError, match="returned no answer"):
         curve(type("Empty", (), {"stages": lambda self, X: iter(())})(), X, np.zeros(60))
 
 

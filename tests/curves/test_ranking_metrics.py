@@ -43,7 +43,7 @@ def test_curve_judges_by_disagreement():
     assert low[-1] < points.values[-1] < high[-1]
     flat = at.curve(DummyRegressor().fit(X, y), X, y, metric="disagreement", qid=qid, full_cost=1.0)
     assert flat.values[-1] == 1.0
-    with pytest.raises(ValueError, match="metric 'disagreement' ranks rows within queries: give qid"):
+    with pytest.raises(ValueError, match="metric 'disagreement' needs qid"):
         at.curve(model, X, y, metric="disagreement", full_cost=1.0)
 
 

@@ -79,7 +79,7 @@ def test_a_damaged_sheet_is_named(folder):
 
 
 def test_wrong_names_and_absent_files_are_named(folder, monkeypatch):
-    with pytest.raises(ValueError, match="no images are called 'cifar100'; there are 'mnist'"):
+    with pytest.raises(ValueError, match="no image set is called 'cifar100'; use one of 'mnist'"):
         load_images("cifar100")
     with pytest.raises(ValueError, match="part must be 'train' or 'test', not 'valid'"):
         load_images("mnist", "valid")

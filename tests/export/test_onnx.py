@@ -235,7 +235,7 @@ def test_budget_that_buys_nothing_is_refused(family: Families) -> None:
 
 def test_wrong_arguments(family: Families) -> None:
     model, _ = family("pursuit")
-    with pytest.raises(ValueError, match="names no budget"):
+    with pytest.raises(ValueError, match="budgets is empty"):
         model.to_onnx(budgets=[])
     with pytest.raises(ValueError, match="same budget twice: 40, 40"):
         model.to_onnx(budgets=[40, 40.0])

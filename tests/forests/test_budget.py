@@ -285,7 +285,7 @@ def test_columns_that_cost_nothing_are_used_first_and_for_nothing():
 
 
 def test_one_class_is_refused():
-    with pytest.raises(ValueError, match="one class only"):
+    with pytest.raises(ValueError, match="only one class"):
         at.BudgetForestClassifier().fit(np.arange(8.0).reshape(4, 2), ["a"] * 4)
 
 

@@ -136,9 +136,9 @@ def test_a_file_with_an_impurity_that_is_none_is_refused(tmp_path, monkeypatch, 
 def test_an_impurity_of_ones_own_is_no_part_of_a_file(tmp_path):
     X, y = problem()
     model = forest(impurity=CustomImpurity(Gini())).fit(X, y)
-    with pytest.warns(UserWarning, match="no file holds"):
+    with pytest.warns(UserWarning, match="files cannot hold"):
         model.save(tmp_path / "model.anytime")
-    with pytest.warns(UserWarning, match="no file holds"):
+    with pytest.warns(UserWarning, match="files cannot hold"):
         loaded = at.load(tmp_path / "model.anytime")
     assert loaded.impurity == "pairs"
     assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
@@ -274,7 +274,7 @@ def test_going_on_with_other_rows_or_rules_is_refused():
     X, y = problem()
     model = forest(warm_start=True).fit(X, y)
     for rows, truth in ((X + 1, y), (X, y[::-1]), (X[:-1], y[:-1])):
-        with pytest.raises(ValueError, match="warm_start goes on with the same rows"):
+        with pytest.raises(ValueError, match="warm_start=True continues on the same rows"):
             model.fit(rows, truth)
     with pytest.raises(ValueError, match="same rows, targets, weights, prices and rules"):
         model.set_params(max_depth=2).fit(X, y)

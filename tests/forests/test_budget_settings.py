@@ -138,13 +138,13 @@ def test_wrong_settings_are_refused():
     ):
         with pytest.raises(ValueError, match=next(iter(settings))):
             forest(**settings).fit(X, y)
-    with pytest.raises(ValueError, match="impurity of numbers"):
+    with pytest.raises(ValueError, match="impurity for regression"):
         forest(impurity=SquaredPairs()).fit(X, y)
     for alpha in (2.0, 0.5):
         for impurity in ("gini", Gini(), ClassPairs(3)):
             with pytest.raises(ValueError, match=r"alpha is .*, the threshold of impurity='pairs', but"):
                 forest(alpha=alpha, impurity=impurity).fit(X, y)
-    with pytest.raises(ValueError, match="impurity of classes"):
+    with pytest.raises(ValueError, match="impurity for classification"):
         at.BudgetForestRegressor(impurity=ClassPairs()).fit(X, y)
 
 

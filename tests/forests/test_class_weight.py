@@ -70,5 +70,5 @@ def test_wrong_weights_are_refused(rows):
     with pytest.raises(ValueError, match=r"class_weight of .*rare.* is 0; it must be positive"):
         at.BudgetTreeClassifier(class_weight={"rare": 0.0}).fit(X, y)
     fitted = at.MarginAcquisitionClassifier(random_state=0).fit(X, y).classifier_
-    with pytest.raises(ValueError, match="the classifier is fitted already"):
+    with pytest.raises(ValueError, match="no effect on a fitted classifier"):
         at.MarginAcquisitionClassifier(fitted, class_weight="balanced").fit(X, y)

@@ -133,7 +133,7 @@ def test_errors_are_squares_whatever_the_criterion(criterion):
         X, y
     )
     assert not keeps_errors(model)
-    with pytest.raises(ValueError, match="keeps no training errors"):
+    with pytest.raises(ValueError, match="stores no training errors"):
         node_statistics(model)
     nodes = node_statistics(model, X, y)
     root = nodes.trees.value[0, 0]
@@ -287,7 +287,7 @@ def test_wrong_models_and_rows_are_refused():
     with pytest.raises(ValueError, match="adds up"):
         node_statistics(HistGradientBoostingRegressor(max_iter=2).fit(X, y))
     light = lgb.LGBMClassifier(**LIGHTGBM).fit(X, y)
-    with pytest.raises(ValueError, match="keeps no training errors"):
+    with pytest.raises(ValueError, match="stores no training errors"):
         node_statistics(light)
     with pytest.raises(ValueError, match="together"):
         node_statistics(light, X)

@@ -80,7 +80,7 @@ def test_the_order_of_the_lasso_ends_where_held_out_rows_gain_no_more():
 
 def test_the_order_of_the_lasso_does_not_go_with_doubling(problem):
     X, y, _ = problem
-    with pytest.raises(ValueError, match="has an order of its own"):
+    with pytest.raises(ValueError, match="has its own order"):
         Regressor(selection="lasso", schedule="doubling", l2_regularization=0.1).fit(X, y)
 
 

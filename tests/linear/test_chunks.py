@@ -136,7 +136,7 @@ def test_memory_does_not_grow_with_the_rows():
     ("rows", "message"),
     [
         ((X[:, :3], Y), "X has 3 features, but GroupPursuitRegressor is expecting 8"),
-        ((X, np.column_stack([Y, Y])), "y has 2 targets, but 1 before"),
+        ((X, np.column_stack([Y, Y])), "y has 2 targets, earlier rows had 1"),
         ((X, np.full(120, np.nan)), "y contains NaN"),
         ((np.full((120, 8), np.inf), Y), "infinite"),
         ((X, Y[:5]), "inconsistent numbers of samples"),
@@ -216,11 +216,11 @@ def test_rows_of_weight_zero_are_absent_even_alone():
 def test_where_moments_do_not_suffice_there_is_no_partial_fit_and_it_says_why(model):
     y = LABELS if isinstance(model, Classifier) else Y
     assert not hasattr(model, "partial_fit")
-    with pytest.raises(AttributeError, match="second moments suffice for squared loss"):
+    with pytest.raises(AttributeError, match="second moments suffice only for squared loss"):
         model.partial_fit(X, y)
-    with pytest.raises(ValueError, match="second moments suffice for squared loss"):
+    with pytest.raises(ValueError, match="second moments suffice only for squared loss"):
         model.fit_chunks([(X, y)])
-    with pytest.raises(ValueError, match="second moments suffice for squared loss"):
+    with pytest.raises(ValueError, match="second moments suffice only for squared loss"):
         model.set_params(l2_regularization=0.1).fit_moments(np.eye(2), [0.1, 0.2])
 
 
@@ -261,7 +261,7 @@ def test_chunks_that_fail_leave_the_model_as_it_was():
     for wrong in ([X], [(X, Y, None, None)], X):
         with pytest.raises(TypeError, match="each chunk must be a pair"):
             model.fit_chunks(wrong)
-    with pytest.raises(ValueError, match="name columns of a Parquet file"):
+    with pytest.raises(ValueError, match="are for Parquet files"):
         model.fit_chunks([(X, Y)], target="y")
     assert model.__dict__ == before
 
@@ -292,11 +292,11 @@ def test_a_parquet_file_or_a_folder_of_them_is_read_in_chunks(in_folder, tmp_pat
         path = tmp_path
     else:
         path = parquet(tmp_path / "rows.parquet", frame, row_group_size=7)
-    model = Regressor(costs=NAMED, random_state=0).fit_chunks(path, target="y", weight="w")
+    model = Regressor(costs=NAMED, random_state=0).fit_chunks(path, target="y", sample_weight="w")
     expected = Regressor(costs=NAMED, random_state=0).fit(features(frame), Y, frame["w"])
     assert_same(model, expected, features(frame))
     assert model.feature_names_in_.tolist() == [f"c{j}" for j in range(8)]
-    as_text = Regressor(costs=NAMED, random_state=0).fit_chunks(str(path), target="y", weight="w")
+    as_text = Regressor(costs=NAMED, random_state=0).fit_chunks(str(path), target="y", sample_weight="w")
     assert_same(as_text, expected, features(frame))
 
 
@@ -362,8 +362,8 @@ def test_several_targets_of_a_parquet_file(tmp_path):
     [
         ({}, "target is None; name the column"),
         ({"target": "z"}, "has no column 'z'; it has c0, c1"),
-        ({"target": "y", "weight": "v"}, "has no column 'v'"),
-        ({"target": "y"}, "column 'label' is no column of numbers; encode it first"),
+        ({"target": "y", "sample_weight": "v"}, "has no column 'v'"),
+        ({"target": "y"}, "column 'label' is not numeric; encode it first"),
     ],
 )
 def test_a_parquet_file_that_does_not_fit_is_refused(options, message, tmp_path):
@@ -432,5 +432,5 @@ def test_moments_that_do_not_fit_are_refused_and_leave_the_model_as_it_was():
         with pytest.raises(ValueError, match=message):
             call()
         assert model.__dict__ == before
-    with pytest.raises(ValueError, match="no rows to choose l2_regularization on"):
+    with pytest.raises(ValueError, match="l2_regularization cannot be chosen on moments"):
         Regressor().fit_moments(np.eye(2), [0.1, 0.2])

@@ -255,7 +255,7 @@ def test_a_member_that_makes_numbers_of_its_own_of_categories_is_refused():
     )
     y = (table["size"] > 0).to_numpy()
     stream = at.StreamingBoostClassifier(n_estimators=2, random_state=0).fit(table, y)
-    with pytest.raises(ValueError, match="member 1 makes numbers of its own of categories"):
+    with pytest.raises(ValueError, match="member 1 encodes categories by itself"):
         at.ExponentialEnsemble([stream]).fit(table, y)
     plain = at.StreamingBoostClassifier(n_estimators=2, random_state=0).fit(table[["size"]], y)
     model = at.ExponentialEnsemble([plain]).fit(table[["size"]], y)
@@ -483,7 +483,7 @@ def test_members_that_are_not_fitted_are_fitted_on_rows_that_do_not_judge_them()
     given = at.ExponentialEnsemble(fresh).fit(X[LEARN], Y[LEARN], X_val=X[JUDGE], y_val=Y[JUDGE])
     fitted = at.ExponentialEnsemble(full).fit(X[JUDGE], Y[JUDGE])
     np.testing.assert_array_equal(given.predict_proba(X), fitted.predict_proba(X))
-    with pytest.raises(ValueError, match="no row is held out"):
+    with pytest.raises(ValueError, match="unfitted members need validation rows"):
         at.ExponentialEnsemble(fresh, validation_fraction=None).fit(X[LEARN], Y[LEARN])
 
 
@@ -511,12 +511,12 @@ def fitted(model, columns=slice(None), y=Y):
         (lambda: [GaussianNB], TypeError, "member 1 must be a model"),
         (lambda: [(GaussianNB(), -1.0)], ValueError, "price of member 1"),
         (lambda: [(GaussianNB(), np.inf)], ValueError, "price of member 1"),
-        (lambda: [GaussianNB(), Ridge()], TypeError, "member 2, a Ridge, is no classifier"),
-        (lambda: [Ridge(), GaussianNB()], TypeError, "member 2, a GaussianNB, is no regressor"),
+        (lambda: [GaussianNB(), Ridge()], TypeError, "member 2, a Ridge, is not a classifier"),
+        (lambda: [Ridge(), GaussianNB()], TypeError, "member 2, a GaussianNB, is not a regressor"),
         (
             lambda: [fitted(GaussianNB()), fitted(DecisionTreeClassifier(), y=np.where(Y, "ill", "well"))],
             ValueError,
-            "members 1 and 2 know different classes",
+            "members 1 and 2 have different classes",
         ),
         (
             lambda: [boosted(2), fitted(at.GradientBoostingClassifier(n_estimators=2))],

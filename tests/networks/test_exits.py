@@ -121,7 +121,7 @@ def test_exits_are_put_behind_named_layers_of_any_module():
     ("at", "message"),
     [
         (["stems"], "no layer 'stems'; did you mean 'stem'"),
-        ([], "name at least one layer"),
+        ([], "at least one layer to put an exit after"),
         (["tail", "stem"], "in the order of the forward pass: \\['stem', 'tail'\\]"),
     ],
 )

@@ -280,7 +280,7 @@ class _Listed(nn.Module):
         (_Two, ["layer"], "forward of _Two needs x, y, and exits go on from one tensor"),
         (_Listed, ["layer"], "the module gives \\[layer, x\\], not one tensor"),
         (_Transformer, ["blocks"], "never calls the layer 'blocks'; name a layer in it, such as 'blocks.0'"),
-        (_Transformer, "blocks.0", "name at least one layer to put an exit behind, in a list"),
+        (_Transformer, "blocks.0", "at must be a list of at least one layer"),
         (
             _Transformer,
             ["blocks.0.attention"],

@@ -208,7 +208,7 @@ def test_no_answer_is_later_than_the_deadline_and_one_block(way):
         "predict": lambda: model.predict(X, deadline=3.5 * SLOW),
         "predict_one": lambda: model.predict_one(X[0], deadline=3.5 * SLOW),
         "session": lambda: session.predict(X[0], deadline=3.5 * SLOW),
-        "batch": lambda: at.BatchSession(model, X).advance(seconds=3.5 * SLOW),
+        "batch": lambda: at.BatchSession(model, X).advance(deadline=3.5 * SLOW),
     }[way]
     blocks = model.plan_.blocks[0].network.blocks
     for most in (4, 3, 3):
@@ -219,7 +219,7 @@ def test_no_answer_is_later_than_the_deadline_and_one_block(way):
         assert taken < 3.5 * SLOW + max(block.slowest for block in blocks) + SLOW / 2
         assert 1 <= sum(map(len, met(model.plan_))) <= most
         # at first nothing is known of the blocks; once they are measured, one that does not fit is not begun
-        model.plan_.blocks[0].measure(repeats=1)
+        model.plan_.blocks[0].measure(n_repeats=1)
     began = time.monotonic()
     model.predict(X)
     assert time.monotonic() - began >= 8 * SLOW  # without a deadline all is done

@@ -105,7 +105,7 @@ def test_metadata_says_what_an_image_is(server):
     ("rows", "message"),
     [
         (np.zeros((1, 3, 9, 9)).tolist(), "reads images of 3 channels, 8 x 8"),
-        ([[[[1, 2], [3]]]], "not of one size"),
+        ([[[[1, 2], [3]]]], "must have the same size"),
         ([[[["a"] * 8] * 8] * 3], "images are numbers"),
         ([[[[None] * 8] * 8] * 3], "images are numbers"),
         ([[None] * 192], "is missing"),

@@ -52,6 +52,29 @@ def test_training_and_evaluation_read_the_same_inputs(rows):
         trainer.prepare = lambda x: x.float() / 255
 
 
+def test_time_that_ends_between_two_epochs_leaves_no_empty_epoch(rows, monkeypatch):
+    """It was told with a loss of 0, which growth noted down as that of the network."""
+    now = [0.0]
+    monkeypatch.setattr("anytime.networks.training.time.monotonic", lambda: now[0])
+    recipe = TrainingRecipe(epochs=4, batch_size=len(rows[0]), learning_rate=0.05)
+    trainer = NetworkTrainer(
+        network(), recipe, device="cpu", after_step=lambda passed, rate: now.__setitem__(0, 2.0)
+    )
+    trainer.fit(*rows, time_budget=1.0)
+    assert trainer.interrupted
+    assert [entry["losses"][-1] > 0 for entry in trainer.history] == [True]
+
+
+def test_training_ends_where_its_history_is_enough(rows, tmp_path):
+    """Asked after each epoch; a training that goes on from a checkpoint and had enough does nothing more."""
+    how = {"device": "cpu", "until": lambda history: len(history) == 2, "checkpoint": tmp_path / "c.pt"}
+    trainer = NetworkTrainer(network(), RECIPE, **how).fit(*rows)
+    assert (trainer.epoch, trainer.interrupted) == (2, False)
+    assert NetworkTrainer(network(), RECIPE, **how).fit(*rows).step == trainer.step
+    how["until"] = lambda history: False
+    assert NetworkTrainer(network(), RECIPE, **how).fit(*rows).epoch == RECIPE.epochs
+
+
 @pytest.mark.parametrize("average", [None, 0.9])
 def test_going_on_from_a_checkpoint_gives_the_same_bits(rows, tmp_path, average):
     recipe = TrainingRecipe(epochs=4, batch_size=32, learning_rate=0.05, average=average)

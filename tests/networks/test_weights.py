@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 
 from anytime.networks import (
     AdaLoss,
@@ -123,6 +124,29 @@ def test_minimax_moves_weight_to_the_exit_that_is_furthest_behind():
         scheme([1.1, 0.6, 0.27])  # relative gaps 0.10, 0.20, 0.08
     assert np.argmax(scheme.weights) == 1
     assert scheme.weights.mean() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_mixture_of_best_responses_is_as_good_as_the_value_of_the_game(seed):
+    """growth_and_streaming C.4: the largest gap of their uniform mixture is above the value by sqrt(ln B / (2 T)) ranges at most.
+
+    Networks are rows of losses, so that the best response to weights is exact. With constant weights it is not so.
+    """
+    networks = 1.0 + np.random.default_rng(seed).random((30, 5))
+    gaps = networks - 1.0  # relative to references of 1
+    lowest = linprog([*[0] * 30, 1], np.c_[gaps.T, -np.ones(5)], np.zeros(5), [[*[1] * 30, 0]], [1])
+    rounds, largest = 400, {}
+    for rate in (np.sqrt(8 * np.log(5) / rounds), 0.0):
+        scheme, mixed = Minimax(np.ones(5), rate=rate), np.zeros(5)
+        scheme(np.ones(5))
+        for _ in range(rounds):
+            best = int((gaps @ scheme.weights).argmin())
+            mixed += gaps[best] / rounds
+            scheme(networks[best])
+        largest[rate > 0] = mixed.max()
+    allowed = lowest.fun + np.sqrt(np.log(5) / (2 * rounds))
+    assert lowest.fun - 1e-9 <= largest[True] <= allowed
+    assert largest[False] > allowed  # negative control
 
 
 @pytest.mark.parametrize(

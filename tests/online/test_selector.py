@@ -261,10 +261,12 @@ def test_labels_that_no_model_knows_are_refused(rows):
     selector = OnlineSelector([local], evaluation_cost=0.2, random_state=0)
     verdicts = selector.decide(rows)
     assert verdicts.asked.any()
-    with pytest.raises(ValueError, match=r"no model knows the labels \[0, 1\]; they know \['no', 'yes'\]"):
+    with pytest.raises(
+        ValueError, match=r"no model was trained on the labels \[0, 1\]; their classes are \['no', 'yes'\]"
+    ):
         selector.learn(verdicts, (rows[verdicts.asked, 0] > 0).astype(int))
     selector.learn(verdicts, _truth(rows[verdicts.asked]))
-    with pytest.raises(ValueError, match=r"no model knows the labels \['maybe'\]"):
+    with pytest.raises(ValueError, match=r"no model was trained on the labels \['maybe'\]"):
         selector.partial_fit(rows, np.where(rows[:, 1] > 0, "maybe", _truth(rows)))
     own = OnlineSelector([local], evaluation_cost=0.2, loss=lambda a, b: a != b, random_state=0)
     own.partial_fit(rows, np.where(rows[:, 1] > 0, "maybe", _truth(rows)))

@@ -18,7 +18,7 @@ class Problem:
     costs: FeatureCosts
     cost_penalty: float = 0.0
     neighbourhood: str = "nearest"
-    n_neighbours: int = 1
+    n_neighbors: int = 1
     radius: float = 0.0
     refresh: bool = True
     confidence: float = np.inf
@@ -47,7 +47,7 @@ class Problem:
         ]
         reach = {"nearest": -1.0, "exact": 0.0, "radius": self.radius**2}[self.neighbourhood]
         near = [k for k in everyone if apart[k] <= reach]
-        return near or sorted(everyone, key=lambda k: (apart[k], k))[: self.n_neighbours]
+        return near or sorted(everyone, key=lambda k: (apart[k], k))[: self.n_neighbors]
 
     def added(self, name: str, owned: list[str]) -> list[str]:
         """What a purchase brings: the group and what it requires, in the order of the price list."""

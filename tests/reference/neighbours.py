@@ -45,7 +45,7 @@ def neighbours(block: Any, row: Any, owned: Any) -> Any:
     apart = (block.reference.rows.astype(float) - row[:measured]) ** 2 @ owned[
         groups(block)[:measured]
     ].astype(float)
-    return np.sort(np.argsort(apart, kind="stable")[: block.n_neighbours])
+    return np.sort(np.argsort(apart, kind="stable")[: block.n_neighbors])
 
 
 def gains(block: Any, row: Any, owned: Any) -> Any:

@@ -298,9 +298,9 @@ class Tree:
         n = total[0]
         variance = max(leaf.square - total[1:] @ total[1:] / n - gain, 0.0) / n
         n_cuts = sum(len(bins.cuts[column]) for column in self.columns)
-        x = math.log((n_cuts + 1) / self.s.confidence)
+        x = math.log((n_cuts + 1) / self.s.delta)
         noise = min(2 * x, 1 + 2 * math.sqrt(x / self.m) + 2 * x / self.m)
-        bound = math.sqrt(math.log(1 / self.s.confidence) / (2 * n))
+        bound = math.sqrt(math.log(1 / self.s.delta) / (2 * n))
         clear = second < gain * (1 - bound) or bound < self.s.tie
         if gain > 0 and gain > variance * noise and clear:
             self._split(leaf, place, b, missing_left, bins)

@@ -71,7 +71,7 @@ def test_queue_equals_naive_evaluation_stage_by_stage(seed, n_stages):
         before = naive._applied.copy()
         naive.advance(stage)
         updated[stage - 1] = (naive._applied > before).mean()
-        answer = batch.advance(stages=stage)
+        answer = batch.advance(max_stages=stage)
         assert_array_equal(answer.scores, naive.scores())
         assert_array_equal(answer.cost, plan.costs.costs.amounts(naive.ledger.paid))
     assert_allclose(batch.statistics()["updated"], updated)
@@ -112,7 +112,7 @@ def test_filter_keeps_scores_and_cost_of_rows_it_keeps_out():
     costs = FeatureCosts([1.0, 2.0, 3.0, 4.0]).bind(4)
     plan = Plan(blocks=blocks, costs=costs, base=[0.0], link="logistic", passes={1: MarginRule(0.5)})
     batch = BatchSession(model_of(plan), X)
-    before = batch.advance(stages=1)
+    before = batch.advance(max_stages=1)
     after = batch.advance()
     out = np.abs(before.scores[:, 0]) >= 0.5
     assert out.any()
@@ -195,7 +195,7 @@ def test_stage_count_is_kept_to(plan, data):
     batch = BatchSession(model_of(plan), ROWS)
     prefixes = list(model_of(plan).stages(ROWS))
     for stage in sorted(data.draw(st.sets(st.integers(0, plan.n_stages)))):
-        answer = batch.advance(stages=stage)
+        answer = batch.advance(max_stages=stage)
         assert_array_equal(answer.scores, prefixes[stage].scores)
 
 
@@ -212,7 +212,7 @@ def test_time_between_interrupt_points_is_bounded():
     plan = linear_plan(3, blocks=[FunctionBlock([t], slow) for t in range(3)])
     batch = BatchSession(model_of(plan), np.ones((200, 3)), slice_seconds=0.010, clock=clock)
     began = clock()
-    answer = batch.advance(seconds=0.1)
+    answer = batch.advance(deadline=0.1)
     assert clock() - began <= 0.1 + 0.010
     assert batch.reason == "deadline"
     assert max(longest[1:]) <= 10
@@ -244,9 +244,14 @@ def test_stop_flag_interrupts_a_batch(make):
 def test_bad_bounds_are_refused():
     batch = BatchSession(model_of(linear_plan()), np.ones((2, 3)))
     with pytest.raises(ValueError, match="deadline"):
-        batch.advance(seconds=-1.0)
+        batch.advance(deadline=-1.0)
     with pytest.raises(ValueError, match="budget_total"):
         batch.advance(budget_total=-1.0)
+    for wrong in (-1, np.nan, "2"):
+        with pytest.raises(ValueError, match="max_stages must be a non-negative number"):
+            batch.advance(max_stages=wrong)
+    with pytest.raises(ValueError, match=r"stop must have is_set\(\)"):
+        batch.advance(stop=True)
     with pytest.raises(ValueError, match="slice_seconds"):
         BatchSession(model_of(linear_plan()), slice_seconds=0.0)
     with pytest.raises(ValueError, match="tile_rows"):
@@ -263,7 +268,7 @@ def test_examples_join_at_the_first_stage_and_leave_when_read():
     batch = BatchSession(model_of(plan), tile_rows=2)
     assert batch.advance().prediction.size == 0
     first = batch.add(np.ones((3, 3)))
-    assert batch.advance(stages=2).stage.tolist() == [2, 2, 2]
+    assert batch.advance(max_stages=2).stage.tolist() == [2, 2, 2]
     second = batch.add(2 * np.ones((2, 3)))
     assert batch.read().stage.tolist() == [2, 2, 2, 0, 0]
     left = batch.pop(first[[2, 0]])
@@ -327,7 +332,7 @@ def test_batch_with_a_deadline_keeps_what_comes_late():
     plan = linear_plan(2)
     features = features_of(plan, g1=slow)
     batch = BatchSession(model_of(plan), [np.array([1.0, 2.0])] * 5, features, clock=clock)
-    answer = batch.advance(seconds=2.5)
+    answer = batch.advance(deadline=2.5)
     assert batch.reason == "deadline"
     assert answer.stage.tolist() == [1] * 5
     assert answer.cost.tolist() == [3.0, 3.0, 3.0, 1.0, 1.0]

@@ -129,7 +129,7 @@ def test_queue_equals_naive_evaluation_after_every_stage(case, tile_rows, slice_
     plan, X = filtered_trees(*case)
     batch = BatchSession(model_of(plan), X, tile_rows=tile_rows, slice_seconds=slice_seconds)
     for stage, naive in enumerate(model_of(plan).stages(X)):
-        answer = batch.advance(stages=stage)
+        answer = batch.advance(max_stages=stage)
         assert answer.scores.tobytes() == naive.scores.tobytes()
         assert_array_equal(answer.cost, naive.cost)
     assert answer.complete
@@ -154,7 +154,7 @@ def test_rows_join_and_leave_and_work_is_interrupted_without_a_trace(case, data)
             assert_array_equal(batch.add(X[part]), part)
         if data.draw(st.booleans()):
             batch.advance(stop=stop)
-        batch.advance(stages=data.draw(st.integers(0, plan.n_stages)))
+        batch.advance(max_stages=data.draw(st.integers(0, plan.n_stages)))
         batch.advance(budget_total=data.draw(st.floats(0, 1)) * float(whole.cost.sum()))
         if data.draw(st.booleans()) and batch.numbers.size:
             gone = int(batch.numbers[0])

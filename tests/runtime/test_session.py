@@ -359,7 +359,7 @@ def test_best_validated_reads_the_prefix_with_the_best_quality(plan, x, data):
 
 def test_best_validated_needs_a_validated_model():
     session = Session(model_of(linear_plan())).start(np.ones(3))
-    with pytest.raises(ValueError, match="not validated"):
+    with pytest.raises(ValueError, match="needs the quality of each stage"):
         session.read("best_validated")
     with pytest.raises(ValueError, match="policy"):
         session.read("first")

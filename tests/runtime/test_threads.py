@@ -110,7 +110,7 @@ def test_reader_of_a_batch_sees_only_complete_prefixes():
 
     def work():
         for stage in range(0, 61, 5):
-            batch.advance(stages=stage)
+            batch.advance(max_stages=stage)
             time.sleep(0.002)  # so that the reader has its turn on a busy machine
 
     answers = read_while(work, batch.read)

@@ -56,7 +56,7 @@ def test_codes_are_taken_as_before(towns):
 def test_what_is_lacking_in_a_named_row_is_told(towns):
     model, _ = towns
     answer = at.Session(model).predict({"town": "Bonn"})
-    assert answer.failures == {"size": "is not there"}
+    assert answer.failures == {"size": "not available"}
     nameless = at.GradientBoostingClassifier(n_estimators=2).fit(RNG.normal(size=(20, 2)), [0, 1] * 10)
     with pytest.raises(ValueError, match="knows no names"):
         at.Session(nameless).predict({"a": 1, "b": 2})

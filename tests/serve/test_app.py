@@ -373,8 +373,11 @@ def test_unknown_addresses_and_methods_say_so(server):
         ("GET", "/predict", None),
         ("POST", "/v2/repository/models/patients/unload", {}),
     )
-    assert (nothing.status_code, nothing.json()) == (404, {"error": "there is nothing at this address"})
-    assert (method.status_code, method.json()) == (405, {"error": "this address does not take that method"})
+    assert (nothing.status_code, nothing.json()) == (404, {"error": "no such endpoint"})
+    assert (method.status_code, method.json()) == (
+        405,
+        {"error": "this endpoint does not accept that method"},
+    )
     assert unload.status_code == 400
 
 

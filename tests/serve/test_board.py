@@ -77,6 +77,16 @@ def test_stages_are_counted_by_the_checkpoints_they_passed(stages):
     assert board.totals().counts["queue"] == 3
 
 
+def test_stages_that_time_left_no_room_for_are_counted():
+    board = Board(1, ["m"])
+    model = board.slot(0).model(0, [1, 2, 4, 10])
+    model.answered(served([4, 10]), 0)  # what a budget leaves out was not wanted
+    assert board.recent().given_up == 0.0
+    model.answered(served([2, 4], partial=True), 0)
+    assert board.totals().model(0, "given_up") == 14
+    assert board.snapshot()["window"]["given_up_share"] == 14 / (14 + 20)
+
+
 def test_queues_of_models_are_added_up():
     board = Board(2, ["one", "two"])
     for worker in range(2):

@@ -124,7 +124,7 @@ def test_a_mean_budget_is_the_models_own():
 def test_confidence_stops_each_row_at_the_first_stage_that_is_sure_enough(plan, confidence):
     model = model_of(plan)
     if not LINKS[plan.link].classifies:
-        with pytest.raises(ValueError, match="confidence stops classifiers"):
+        with pytest.raises(ValueError, match="confidence needs a classifier"):
             replay(
                 VirtualEngine(model, steady(max(plan.n_stages, 1), 1e-4), Adaptive(0.0)),
                 [(0, ROWS, {"confidence": 0.9})],

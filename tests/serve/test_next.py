@@ -64,7 +64,7 @@ def test_numbers_have_no_probability(server):
         ({"row": {"agee": 1.0}}, 400, "did you mean 'age'?"),
         ({"row": {"age": "old"}}, 400, "expected a number"),
         ({"bought": "blood"}, 400, "bought must be a list of names of groups"),
-        ({"bought": ["urine"]}, 400, "bought names 'urine'"),
+        ({"bought": ["urine"]}, 400, "bought contains 'urine'"),
         ({"bought": ["blood"]}, 400, "'blood' is listed as bought, but the row has no value for it"),
         ({"budget": -1}, 400, "budget must be a non-negative number"),
         (

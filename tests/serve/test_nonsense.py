@@ -202,8 +202,8 @@ FIELD_NAMES = "budget, confidence, deadline_ms, groups, mean_budget, model, prob
         ({"row": {"agee": 1}}, "the model has no column 'agee'; did you mean 'age'?"),
         (
             {"rows": [{"age": 1}, {"sex": 1}]},
-            "row 1 has other columns than row 0; rows that come together have the same: "
-            "give None where a value is missing",
+            "row 1 has other columns than row 0; all rows of a call need the same columns: "
+            "give None for a missing value",
         ),
         ({"groups": {"agee": 1}}, "the model has no group 'agee'; did you mean 'age'?"),
         ({"row": GOOD, "budget": -1}, "budget must be a non-negative number, not -1"),

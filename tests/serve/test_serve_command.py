@@ -66,6 +66,13 @@ def test_errors_are_one_line(file, tmp_path):
     broken.write_bytes(b"no model")
     assert "broken.anytime" in fails("serve", broken, "--port", 0)
     assert "features.py: no such file" in fails("serve", file, "--features", tmp_path / "features.py")
+    for options in (("--max-workers", 2), ("--ray", "--workers", 3, "--max-workers", 2)):
+        assert "--max-workers is for --ray" in fails("serve", file, *options, code=2)
+
+
+def test_without_ray_it_says_what_to_install(file, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray.serve", None)
+    assert "pip install 'anytime[ray,serve]'" in fails("serve", file, "--ray")
 
 
 _LIGHT = """

@@ -37,7 +37,7 @@ TREES = {
     "full": (HoeffdingTree(max_leaf_nodes=4, stagger=0), 1, 0.0, False, 1),
     "shallow": (HoeffdingTree(max_depth=2, fade=0.0), 1, 0.2, False, 1),
     "several": (
-        HoeffdingTree(max_leaf_nodes=8, max_bins=8, max_features=2, memory=100, grace=20, confidence=0.5),
+        HoeffdingTree(max_leaf_nodes=8, max_bins=8, max_features=2, memory=100, grace=20, delta=0.5),
         2,
         0.1,
         True,
@@ -61,7 +61,7 @@ def test_trees_are_bit_for_bit_those_written_out(learner, m, missing, weighted, 
 
 def test_leaves_take_turns_where_there_is_no_room_for_all():
     """Half a megabyte of counts: 3 columns of 255 bins with 170 outputs leave room for two leaves only."""
-    learner = HoeffdingTree(max_bins=255, grace=10, stagger=0, confidence=0.5)
+    learner = HoeffdingTree(max_bins=255, grace=10, stagger=0, delta=0.5)
     X, q, _ = stream(400, 3, 170, 1)
     bank = learner.make(1, 3, 170)
     plain = Trees([bank.columns(0)], 3, 170, learner)
@@ -90,13 +90,13 @@ def test_a_tree_may_read_its_own_columns_only():
 
 
 def test_noise_is_hardly_ever_split():
-    """A useless cut passes the test of a look with a chance below ``confidence``."""
+    """A useless cut passes the test of a look with a chance below ``delta``."""
     rng = np.random.default_rng(0)
     X, noise = rng.normal(size=(2000, 10)), rng.normal(size=(20, 2000, 1))
     signal = 0.5 * X[:, :1]
     splits = []
     for q in (noise, noise + signal):
-        bank = HoeffdingTree(confidence=0.05, stagger=0, tie=1.0, max_features=None).make(20, 10, 1)
+        bank = HoeffdingTree(delta=0.05, stagger=0, tie=1.0, max_features=None).make(20, 10, 1)
         for x, target, _ in in_rounds(X, q, None, 50):
             bank.update(x, target)
         splits.append(np.diff(bank.native.state()["node_start"]) // 2)

@@ -202,7 +202,9 @@ def test_learners_have_names_and_can_be_cloned():
     assert learner_named("stump") == Stump()
     assert learner_named(SmallNet(hidden=2)).hidden == 2
     assert clone(SmallNet(hidden=2), safe=False) == SmallNet(hidden=2)
-    with pytest.raises(ValueError, match="there is no learner 'tree'; there are hoeffding_tree, stump"):
+    with pytest.raises(
+        ValueError, match="there is no learner 'tree'; the learners are hoeffding_tree, stump"
+    ):
         learner_named("tree")
 
 
@@ -214,7 +216,7 @@ def test_learners_have_names_and_can_be_cloned():
         (lambda: HoeffdingTree(max_features=1.5), "at most 1.0"),
         (lambda: HoeffdingTree(max_features="log"), "'sqrt'"),
         (lambda: HoeffdingTree(fade=-1), "fade is -1"),
-        (lambda: HoeffdingTree(confidence=1.0), "between 0 and 1"),
+        (lambda: HoeffdingTree(delta=1.0), "between 0 and 1"),
         (lambda: HoeffdingTree(memory=0), "at least 1 row"),
         (lambda: OnlineRidge(0.0), "positive"),
         (lambda: OnlineLinear(method="lbfgs"), "'sgd', 'adagrad' or 'adam'"),

@@ -195,7 +195,7 @@ def test_gating_and_best_prefix_mend_whole_steps_on_short_streams():
 
 
 def test_refuses_what_does_not_exist():
-    with pytest.raises(ValueError, match="'smooth' and 'residual'"):
+    with pytest.raises(ValueError, match="'smooth' or 'residual'"):
         _boosting(3, "smooth", algorithm="seven")
-    with pytest.raises(ValueError, match="'last', 'theory', 'post' and 'all'"):
+    with pytest.raises(ValueError, match="'last', 'theory', 'post' or 'all'"):
         _boosting(3, "smooth", averaging="first")

@@ -227,7 +227,7 @@ def test_every_kind_of_learner_can_begin_anew(learner):
 
 
 def test_detectors_have_names():
-    with pytest.raises(ValueError, match="'adwin' and 'windows'"):
+    with pytest.raises(ValueError, match="'adwin' or 'windows'"):
         Drift(detector="ddm")
 
 

@@ -112,7 +112,7 @@ def test_names():
         loss.link in LINKS and LINKS[loss.link].classifies == loss.classifies
         for loss in STREAM_LOSSES.values()
     )
-    with pytest.raises(ValueError, match="there are squared, logistic, hinge, absolute, softmax"):
+    with pytest.raises(ValueError, match="the losses are squared, logistic, hinge, absolute, softmax"):
         loss_named("huber")
     with pytest.raises(ValueError, match="not negative"):
         Hinge(-1.0)

@@ -116,7 +116,7 @@ def test_gates():
     assert monitor.gates(None, warm_up=1).tolist() == [1, 0, 0, 0]
     monitor.add(g, h)
     assert monitor.gates(None, warm_up=1).tolist() == [1, 1, 0, 0]
-    with pytest.raises(ValueError, match="'skip' and 'shrink'"):
+    with pytest.raises(ValueError, match="'skip' or 'shrink'"):
         monitor.gates("open")
 
 

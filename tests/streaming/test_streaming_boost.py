@@ -246,11 +246,11 @@ def test_classes_are_named_in_the_first_call_and_kept_to():
 
 def test_losses_go_with_the_kind_of_target():
     X, y = labels(50, 3)
-    with pytest.raises(ValueError, match="not one for a classifier"):
+    with pytest.raises(ValueError, match="cannot be used by a classifier"):
         StreamingBoostClassifier(loss="squared").fit(X, y)
     with pytest.raises(ValueError, match="for 2 classes"):
         StreamingBoostClassifier(loss="hinge").fit(X, y)
-    with pytest.raises(ValueError, match="not one for a regressor"):
+    with pytest.raises(ValueError, match="cannot be used by a regressor"):
         StreamingBoostRegressor(loss="logistic").fit(X, np.arange(50.0))
 
 
@@ -312,9 +312,9 @@ def test_a_reading_is_a_snapshot_and_is_made_when_asked_for():
     assert model.plan_ is not plan
     assert (model.predict(X) != before).any()
     assert_array_equal(small.predict(X), answers_of_small)
-    with pytest.raises(ValueError, match="does not learn any more"):
+    with pytest.raises(ValueError, match="it can predict, but not learn"):
         small.partial_fit(X, y)
-    with pytest.raises(ValueError, match="does not learn any more"):
+    with pytest.raises(ValueError, match="it can predict, but not learn"):
         small.learn_one(X[0], y[0])
 
 
@@ -346,6 +346,17 @@ def test_one_row_is_answered_alike_by_learners_and_by_the_plan():
     assert_allclose([list(p.values()) for p in live], model.predict_proba(X[:20]), atol=1e-12)
     assert [model.predict_one(x) for x in X[:20]] == model.predict(X[:20]).tolist()
     assert model.predict_one(X[0], budget=0.0) == model.predict(X[:1], budget=0.0)[0]
+
+
+def test_single_rows_of_a_calibrated_stream_model_have_the_calibrated_probabilities(tmp_path):
+    X, y = labels(600, 3)
+    StreamingBoostClassifier(**SMALL).fit(X[:300], y[:300]).save(tmp_path / "m.anytime", learning=False)
+    model = at.load(tmp_path / "m.anytime")
+    raw = model.predict_proba(X[:20])
+    model.calibrate(X[300:], np.random.default_rng(0).permutation(y[300:]))
+    one = [list(model.predict_proba_one(x).values()) for x in X[:20]]
+    assert_allclose(one, model.predict_proba(X[:20]), atol=1e-12)
+    assert np.abs(np.array(one) - raw).max() > 0.01
 
 
 def test_learners_that_read_few_columns_make_prefixes_cheap():

@@ -104,7 +104,7 @@ def test_what_cannot_be_read_is_told(tmp_path):
             list(read_stream(tmp_path / name))
     with pytest.raises(FileNotFoundError):
         list(read_stream(tmp_path / "absent.csv"))
-    with pytest.raises(TypeError, match="no stream of rows"):
+    with pytest.raises(TypeError, match="is not a stream of rows"):
         list(read_stream(7))
     with pytest.raises(ValueError, match="columns are no longer"):
         list(read_stream([pd.DataFrame({"a": [1]}), pd.DataFrame({"b": [1]})]))
@@ -247,7 +247,7 @@ def test_a_missing_target_is_told_with_its_row(rows):
     with pytest.raises(ValueError, match="row 121: the target 'y' is missing"):
         list(learn_stream(model, read_stream([broken], chunk_rows=100), "y"))
     assert model.rows_seen_ == 100
-    with pytest.raises(ValueError, match="there is no column 'z'"):
+    with pytest.raises(ValueError, match="no column 'z'"):
         list(learn_stream(model, [rows], "z"))
     with pytest.raises(ValueError, match="no rows"):
         list(learn_stream(StreamingBoostRegressor(**RIDGE), [], "y"))

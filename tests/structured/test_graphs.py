@@ -146,7 +146,7 @@ def test_a_feature_that_a_graph_lacks_is_not_paid_for():
     model = at.GraphLabeler(costs={"near": 1, "far": 5}, folds=2, random_state=0).fit(X, y)
     assert set(model.order_) == {"near", "far"}
     less = [({"near": node["near"]} for node in nodes) for nodes, _ in X[:2]]
-    with pytest.warns(UserWarning, match="column 'far' is not there"):
+    with pytest.warns(UserWarning, match="column 'far' is missing"):
         answer = model.answer([(list(nodes), ring) for nodes in less])
     assert answer.reason == "groups"
     assert answer.cost.max() <= 1

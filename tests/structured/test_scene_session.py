@@ -44,7 +44,7 @@ def test_without_bounds_a_session_says_what_the_model_does(model, picture):
 
 def test_there_is_an_answer_before_anything_is_computed(model, picture):
     session = SceneSession(model)
-    with pytest.raises(ValueError, match="no picture yet"):
+    with pytest.raises(ValueError, match="no image yet"):
         session.read()
     session.start(picture)
     first = session.read()

@@ -363,6 +363,7 @@ def test_parser_passes_the_checks_of_anytime_estimators():
 # ---------------------------------------------------------------------- time
 
 
+@pytest.mark.realtime
 def test_little_time_gives_a_model_of_what_there_was_time_for():
     """Dictionaries, descriptions of pictures and candidates of a stage all look at the clock."""
     X, y = streets(24, height=120, width=160)

@@ -135,7 +135,7 @@ def test_a_feature_that_a_sentence_lacks_is_not_paid_for(model, data):
     """The rule of ``anytime.rows``: stages that read it are left out for that sentence, and only for that one."""
     _, _, X, _ = data
     mixed = [X[0], without(X[1], "word"), [], X[2]]
-    with pytest.warns(UserWarning, match="column 'word' is not there"):
+    with pytest.warns(UserWarning, match="column 'word' is missing"):
         answer = model.answer(mixed)
     assert answer.reason == "groups"
     assert answer.cost[1] <= 2 < 3 <= answer.cost[0] == answer.cost[3]
@@ -145,7 +145,7 @@ def test_a_feature_that_a_sentence_lacks_is_not_paid_for(model, data):
         alone = model.answer([without(X[1], "word")])
     assert "word" not in alone.groups
     assert alone.cost.tolist() == [answer.cost[1]]
-    with pytest.warns(UserWarning, match="are not there"):
+    with pytest.warns(UserWarning, match="are missing"):
         nothing = model.answer([[{}, {}]])
     assert nothing.cost.tolist() == [0.0]
     # a value that is known to be missing is no missing feature
@@ -313,7 +313,7 @@ def test_there_is_nothing_to_score_without_labels(model, data):
 
 def test_labels_that_are_no_chunks_have_no_chunk_f1(model, data):
     _, _, X, y = data
-    with pytest.raises(ValueError, match="labels of the forms B-x, I-x and O; 'D' is none of them"):
+    with pytest.raises(ValueError, match="labels of the forms B-x, I-x and O; 'D' has none of these forms"):
         at.curve(model, X, y, metric="chunk_f1")
 
 
@@ -394,7 +394,7 @@ def test_warm_start_goes_on_to_the_bits_of_one_fit(data):
     assert len(parts.steps_) == len(whole.steps_)
     for a, b in zip(parts.predict_proba(X), whole.predict_proba(X), strict=True):
         np.testing.assert_array_equal(a, b)
-    with pytest.raises(ValueError, match="warm_start goes on with the same data"):
+    with pytest.raises(ValueError, match="warm_start=True continues on the same data"):
         parts.fit(X[:50], y[:50])
 
 
@@ -403,7 +403,7 @@ def test_warm_start_says_when_there_is_nothing_to_go_on_from(data, tmp_path):
     model = at.SequenceLabeler(max_stages=1, warm_start=True, folds=2, random_state=0).fit(X, y)
     model.save(tmp_path / "tags.anytime")
     for other in (at.load(tmp_path / "tags.anytime"), pickle.loads(pickle.dumps(model))):
-        with pytest.warns(UserWarning, match="no training data to go on from: training begins anew"):
+        with pytest.warns(UserWarning, match="no training data to continue from: training starts over"):
             other.set_params(warm_start=True).fit(X[:50], y[:50])
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from anytime._native import Forest
+from anytime._native import Forest, largest_parts, leaf_sums
+from anytime.boosting.sums import exact_leaf_sums
 from anytime.trees.binning import BinnedData
 from anytime.trees.growing import TreeGrower, join, loss_derivatives, update_scores
 
@@ -90,3 +91,43 @@ def test_joined_trees_may_answer_for_different_outputs() -> None:
     np.testing.assert_allclose(outputs, expected, atol=1e-9)
     with pytest.raises(ValueError, match="the trees differ"):
         join([trees[0].arrays, arrays[1]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_leaf_sums_are_those_of_whole_numbers_in_bincount(dtype, order, n_threads):
+    random = np.random.default_rng(9)
+    parts = np.asarray(random.normal(size=(10_000, 3)), dtype=dtype, order=order)
+    parts[:5] = [[0.5, 1.5, -2.5]] * 5  # halves go to the even neighbour, as in np.rint
+    leaf = random.integers(0, 7, len(parts)).astype(np.int32)
+    rows = np.append(np.arange(5), np.flatnonzero(random.random(len(parts)) < 0.9))
+    scale = np.array([1.0, 2.0**20, 2.0**34])
+    sums = leaf_sums(parts, leaf, rows, 9, scale, n_threads)
+    want = [
+        np.bincount(leaf[rows], np.rint(column * s), 9)
+        for column, s in zip(parts[rows].T.astype(float), scale, strict=True)
+    ]
+    np.testing.assert_array_equal(sums, np.column_stack(want))
+    np.testing.assert_array_equal(largest_parts(parts, rows, n_threads), np.abs(parts[rows]).max(axis=0))
+
+
+@pytest.mark.parametrize("factor", [1e-250, 1e-8, 1.0, 1e15])
+def test_exact_sums_do_not_depend_on_the_order_of_the_rows_and_plain_ones_do(factor):
+    random = np.random.default_rng(3)
+    parts = factor * random.normal(size=(5_000, 2))
+    leaf, order = random.integers(0, 3, len(parts)).astype(np.int32), random.permutation(len(parts))
+    sums = exact_leaf_sums(parts, leaf, 3)
+    np.testing.assert_array_equal(exact_leaf_sums(parts, leaf, 3, order), sums)
+    plain = [np.bincount(leaf, column, 3) for column in parts.T]
+    np.testing.assert_allclose(sums, np.column_stack(plain), rtol=1e-9, atol=1e-11 * factor)
+    shuffled = [np.bincount(leaf[order], column, 3) for column in parts[order].T]
+    assert not np.array_equal(plain, shuffled)
+
+
+@pytest.mark.parametrize(
+    ("leaf", "row"), [(-1, 0), (2, 0), (1, 1), (1, -1)], ids=["leaf", "leaf", "row", "row"]
+)
+def test_leaf_sums_of_rows_or_leaves_that_are_not_there_are_refused(leaf, row):
+    with pytest.raises(ValueError, match="a number that is no"):
+        leaf_sums(np.ones((1, 1)), np.array([leaf], np.int32), np.array([row]), 2, np.ones(1), 1)

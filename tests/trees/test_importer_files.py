@@ -213,7 +213,7 @@ def test_a_custom_objective_is_imported_when_its_link_is_said():
     imported = import_trees(model, link="identity")
     X = numbers()[:30]
     assert np.allclose(full_scores(imported, X)[:, 0], model.predict(X))
-    with pytest.raises(ValueError, match="known are identity"):
+    with pytest.raises(ValueError, match="the links are identity"):
         import_trees(model, link="sigmoid")
 
 

@@ -156,6 +156,15 @@ def test_ordering_on_held_out_data_makes_small_budgets_useful():
     assert (np.diff(ordered.plan_.quality[[0, -1]]) > 0).all()
 
 
+def test_a_forest_has_good_answers_at_a_third_of_the_price():
+    """By what rows really pay, which is the default; by what any row could pay nothing is bought."""
+    X, y = load_digits(return_X_y=True)
+    forest = RandomForestClassifier(30, random_state=0).fit(X[:900], y[:900])
+    model = at.make_anytime(forest, X_val=X[900:1200], y_val=y[900:1200])
+    assert model.score(X[1200:], y[1200:], budget=64 / 3) > 0.6
+    assert model.set_params(meter="model").score(X[1200:], y[1200:], budget=64 / 3) < 0.2
+
+
 def test_a_list_of_models_becomes_a_plan_that_replaces():
     X, y, costs = digits_by_rows()
     cheap = RandomForestClassifier(10, random_state=0).fit(X[:900, :24], y[:900])
@@ -208,7 +217,7 @@ def test_a_list_of_boosted_models_carries_each_base():
         (
             lambda X, y: at.make_anytime(CLASSIFIERS["extra trees"].fit(X, y), X_val=X, y_val=y + 7),
             ValueError,
-            "which the model does not know",
+            "which is not among classes",
         ),
         (
             lambda X, y: at.make_anytime(
@@ -353,7 +362,7 @@ def test_a_made_model_takes_what_the_original_takes(name, number, tmp_path):
 
 def test_a_forest_of_one_class_is_refused():
     X, y = BINARY
-    with pytest.raises(ValueError, match="one class only"):
+    with pytest.raises(ValueError, match="only one class"):
         at.make_anytime(CLASSIFIERS["random forest"].fit(X, np.ones(len(y))))
 
 
@@ -572,9 +581,13 @@ def test_a_forest_whose_first_answer_needs_nearly_everything_says_what_to_do():
     X, y, costs = at.datasets.load("wine")
     wide = RandomForestClassifier(5, random_state=0).fit(X, y)
     with pytest.warns(
-        UserWarning, match=r"first answer may cost .* reads? \d+ of \d+ groups.*SpeedBoostClassifier"
+        UserWarning,
+        match=r"first answer may cost .* reads? \d+ of \d+ groups.*may pay .* get no prediction.*"
+        r"SpeedBoostClassifier.*interaction_cst.*lose the interactions",
     ):
-        at.make_anytime(wide, costs=costs)
+        model = at.make_anytime(wide, costs=costs)
+    answer = model.answer(X, budget=model.stage_costs_[0] / 2)
+    assert ((answer.cost > 0) & (answer.stage == 0)).any()  # as the warning says
     groups = [list(columns) for columns in costs.groups.values()]
     narrow = HistGradientBoostingClassifier(max_iter=5, interaction_cst=groups, random_state=0).fit(X, y)
     with warnings.catch_warnings():

@@ -65,10 +65,10 @@ def told(column):
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([0], "1 word ('n/a' in row 0): it is taken as categories; make the word a missing value"),
+        ([0], "1 string ('n/a' in row 0), so it is read as categories; make it a missing value"),
         (
             range(7, 150),
-            "143 words (first 'n/a' in row 7): it is taken as categories; make the words missing values",
+            "143 strings (first 'n/a' in row 7), so it is read as categories; make them missing values",
         ),
     ],
 )
@@ -87,9 +87,9 @@ def test_numbers_among_words_are_not():
 
 
 def test_ids_are_told():
-    said = "column 'v' has {} different words in 300 rows, as an id has: there is little to learn from it{}; leave it out, or "
-    said += "make numbers or fewer words of it"
-    more = ", and all words but the 254 most frequent count as one"
+    said = "column 'v' has {} different strings in 300 rows, like an id: there is little to learn from it{}; leave it out, or "
+    said += "encode it as numbers or fewer strings"
+    more = ", and all strings but the 254 most frequent count as one"
     assert told(pd.Series([f"p{i}" for i in range(300)])) == [said.format(300, more)]
     assert told(pd.Series([f"p{i % 280}" for i in range(300)])) == [said.format(280, more)]
     assert told(pd.Series([f"p{i % 260}" for i in range(300)])) == []

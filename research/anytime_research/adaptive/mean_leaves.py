@@ -17,8 +17,8 @@ __all__ = ["MeanLeafPairLearner"]
 class MeanLeafRounds(GradientRounds):
     """Boosting whose leaves hold mean residuals: every row bends alike."""
 
-    def _grow(self, gradient: NDArray[Any], hessian: NDArray[Any]) -> GrownTree:
-        return super()._grow(gradient, np.ones_like(hessian))
+    def _grow(self, gradient: NDArray[Any], hessian: NDArray[Any], *drawn: Any) -> GrownTree:
+        return super()._grow(gradient, np.ones_like(hessian), *drawn)
 
 
 class MeanLeafPairLearner(BoostedPairLearner):

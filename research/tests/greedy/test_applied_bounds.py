@@ -200,7 +200,7 @@ def test_a_sample_is_optimistic_and_an_enumeration_exact(seed):
         assert getattr(many, name) == pytest.approx(getattr(exact, name), rel=1e-6, abs=1e-9)
     assert some.delta <= many.delta + 1e-12
     assert many.delta == pytest.approx(exact.delta, abs=1e-9)  # 720 orders: all pairs of sets are seen
-    assert (exact.alpha, exact.beta, exact.rate_slack) == (1.0, 0.0, 0.0)
+    assert (exact.alpha, exact.beta, exact.rate_slack) == pytest.approx((1.0, 0.0, 0.0), abs=1e-12)
     assert_array_equal(exact.prices, np.sort(costs))
 
 

@@ -242,7 +242,7 @@ def test_a_round_in_which_nobody_asks_is_refused():
     asks = np.array([[True, False], [False, False]])
     with pytest.raises(ValueError, match="no expert asks in round 1"):
         RequestLearner(2, evaluation_cost=1.0).run(asks, np.zeros((2, 2)))
-    with pytest.raises(ValueError, match="what is free"):
+    with pytest.raises(ValueError, match="questions are free"):
         RequestLearner(2, evaluation_cost=0.0)
     with pytest.raises(ValueError, match=r"expected \(n, 3\)"):
         RequestLearner(3, evaluation_cost=1.0).decide(asks)

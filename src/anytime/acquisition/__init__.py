@@ -1,4 +1,4 @@
-"""Buying features for one row at a time, by what rows that look like it would gain."""
+"""Feature acquisition row by row, based on what similar rows would gain."""
 
 from anytime.acquisition.additive import (
     AdditiveClassifier,

@@ -211,7 +211,7 @@ def as_additive(model: Any) -> AdditiveClassifier:
     classes = getattr(model, "classes_", None)
     if classes is not None and len(classes) != 2:
         raise ValueError(
-            f"Only binary classification is supported. The classifier has {len(classes)} classes: margins are for two"
+            f"Only binary classification is supported. The classifier has {len(classes)} classes"
         )
     if hasattr(model, "steps"):
         return _scaled(model)
@@ -230,12 +230,13 @@ def _scaled(pipeline: Any) -> AdditiveClassifier:
     strange = [type(step).__name__ for _, step in before if type(step).__name__ not in _SCALERS]
     if strange:
         raise TypeError(
-            f"a {strange[0]} may mix columns, so what follows is no sum over them; only {', '.join(_SCALERS)} may come before"
+            f"a {strange[0]} may mix columns, so the pipeline is not a sum over columns; only "
+            f"{', '.join(_SCALERS)} may come before"
         )
     inner = as_additive(last)
     if not isinstance(inner, LinearTerms):
         raise TypeError(
-            "scaling is understood before a linear model; give stumps the columns as they are, they do not mind"
+            "a scaler is supported only before a linear model; stumps need none, so fit them without it"
         )
     zero, one = np.zeros((1, inner.n_features)), np.ones((1, inner.n_features))
     for _, step in before:
@@ -249,7 +250,7 @@ def _of_votes(model: Any) -> AdditiveClassifier:
     trees = [stump.tree_ for stump in model.estimators_ if hasattr(stump, "tree_")]
     if len(trees) < len(model.estimators_) or max(tree.max_depth for tree in trees) > 1:
         raise TypeError(
-            "AdaBoost is a sum over columns if its estimators are DecisionTreeClassifier(max_depth=1)"
+            "AdaBoost is a sum over columns only if its estimators are DecisionTreeClassifier(max_depth=1)"
         )
     weights = 2.0 * model.estimator_weights_[: len(trees)] / model.estimator_weights_.sum()
     offset, stumps = 0.0, []
@@ -272,13 +273,13 @@ def _of_plan(plan: Plan) -> AdditiveClassifier:
         or plan.combine != "sum"
         or plan.weights is not None
     ):
-        raise TypeError("only a model of two classes whose stages add up is a sum over columns")
+        raise TypeError("only a binary classifier whose stages add up is a sum over columns")
     if plan.passes or plan.stops or (plan.replaces is not None and np.any(plan.replaces)):
-        raise TypeError("a model whose stages replace each other, or leave rows out, is no sum over columns")
+        raise TypeError("a model whose stages replace each other or skip rows is not a sum over columns")
     parts = []
     for block in plan.blocks:
         if not isinstance(block, TreeBlock):
-            raise TypeError(f"a model with a {type(block).__name__} is no sum of stumps")
+            raise TypeError(f"a model with a {type(block).__name__} is not a sum of stumps")
         arrays: dict[str, Any] = dict(block.forest.arrays())
         arrays.pop("shift")
         parts.append(_stumps_of(TreeArrays(**arrays)))
@@ -290,10 +291,10 @@ def _of_imported(model: Any) -> AdditiveClassifier:
         imported = import_trees(model)
     except TypeError as error:
         raise TypeError(
-            f"a {type(model).__name__} is no sum over columns; linear models and boosted stumps are"
+            f"a {type(model).__name__} is not a sum over columns; use a linear model or boosted stumps"
         ) from error
     if imported.base.size != 1 or imported.combine != "sum" or imported.classes is None:
-        raise TypeError(f"{imported.source} is no sum of stumps for two classes")
+        raise TypeError(f"{imported.source} is not a sum of stumps for two classes")
     return _of_stumps(imported.trees.n_features, float(imported.base[0]), [_stumps_of(imported.trees)])
 
 
@@ -314,12 +315,12 @@ def _stumps_of(trees: TreeArrays) -> Stumps:
     split = roots[trees.feature[roots] != LEAF]
     if (sizes > 3).any():
         raise TypeError(
-            f"tree {int(np.argmax(sizes > 3))} asks several questions, so it is no function of one column; use stumps: "
-            "max_depth=1, or max_leaf_nodes=2"
+            f"tree {int(np.argmax(sizes > 3))} has several splits, so it is not a function of one column; use stumps: "
+            "max_depth=1 or max_leaf_nodes=2"
         )
     if (trees.category_set[split] != NUMERIC).any() or (trees.missing[split] == MISSING_NAN_OR_ZERO).any():
         raise TypeError(
-            "stumps on categories, or that take 0 for missing, are not understood here; encode the column"
+            "stumps on categories, or that treat 0 as missing, are not supported here; encode the column"
         )
     value = trees.value[:, 0]
     thresholds = trees.threshold[split]

@@ -1,4 +1,4 @@
-"""The estimators: after each purchase the next group is chosen for this row, from what was seen of it."""
+"""The estimators: the next group of each row depends on the values seen so far."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from anytime.acquisition.rowwise import RowwiseModel
 from anytime.advice import Offer, follow, offer_of
 from anytime.calibrated import holding_out
 from anytime.estimator import ClassifierFace, RegressorFace
-from anytime.parameters import positive_integer, shared, store, without
+from anytime.parameters import declared, store, without
 from anytime.plan import Array, Plan
 from anytime.trees.clock import Clock
 from anytime.validation import class_labels, numbered_classes, target_numbers, weighed_by_class
@@ -47,7 +47,7 @@ class _AcquisitionModel(RowwiseModel):
     """What both estimators share."""
 
     cost_penalty: float
-    n_neighbours: int
+    n_neighbors: int
     look_ahead: int
     hidden_layer_sizes: tuple[int, int]
     folds: int
@@ -59,10 +59,7 @@ class _AcquisitionModel(RowwiseModel):
     _block_type = NeighbourBlock
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **shared("costs", "budget", "mean_budget", "meter", "cost_penalty", "class_weight"),
-        **shared("categorical_features", "time_budget", "calibration", "random_state", "n_jobs", "verbose"),
         "confidence": [Interval(Real, 0, 1, closed="both"), None],
-        "n_neighbours": [positive_integer],
         "look_ahead": [Interval(Integral, 0, 64, closed="both")],
         "hidden_layer_sizes": ["array-like"],
         "folds": [Interval(Integral, 2, MOST_FOLDS, closed="both")],
@@ -76,7 +73,7 @@ class _AcquisitionModel(RowwiseModel):
         mean_budget: float | None = None,
         cost_penalty: float = 0.0,
         confidence: float | None = None,
-        n_neighbours: int = 20,
+        n_neighbors: int = 20,
         look_ahead: int = 12,
         hidden_layer_sizes: tuple[int, int] = (128, 64),
         folds: int = 4,
@@ -138,14 +135,14 @@ class _AcquisitionModel(RowwiseModel):
             None if targets.are_classes else (targets.values[kept] * relative).astype(np.float32),
             *((None, None) if targets.are_classes else (offset, unit)),
         )
-        given = (steps.expanded(Z), group, targets, fold, costs, hidden)
+        data = (steps.expanded(Z), group, targets, fold, costs, hidden)
         seed = int(random.randint(2**31 - 1))
-        networks = train_networks(*given, clock=clock, time_share=0.4, seed=seed, n_jobs=self.n_jobs)
+        networks = train_networks(*data, clock=clock, time_share=0.4, seed=seed, n_jobs=self.n_jobs)
         block = self._block_of(inputs, steps, _scaled(networks, relative), reference, costs)
         if block.n_stages and not clock.over:
             visited = _visited(block, numbers[kept], random, clock)
             networks = train_networks(
-                *given, clock=clock, seed=seed + 1, n_jobs=self.n_jobs, earlier=networks, visited=visited
+                *data, clock=clock, seed=seed + 1, n_jobs=self.n_jobs, earlier=networks, visited=visited
             )
             block = self._block_of(inputs, steps, _scaled(networks, relative), reference, costs)
         base = block.score(numbers[:1], np.zeros((1, costs.n_groups), dtype=bool))[0]
@@ -153,12 +150,12 @@ class _AcquisitionModel(RowwiseModel):
         block.begin()
         self.plan_ = self._plan_of(block, base, link=link)
 
-    def _block_of(self, *given: Any) -> NeighbourBlock:
+    def _block_of(self, *parts: Any) -> NeighbourBlock:
         return NeighbourBlock(
-            *given,
+            *parts,
             cost_penalty=self.cost_penalty,
             confidence=self.confidence,
-            n_neighbours=self.n_neighbours,
+            n_neighbors=self.n_neighbors,
             price_power=1.0 if self.cost_penalty else _PRICE_POWER,  # a penalty is on the price itself
             look_ahead=self.look_ahead,
             n_threads=self._threads(),
@@ -218,66 +215,57 @@ class _AcquisitionModel(RowwiseModel):
             block.begin()
 
 
+@declared()
 class AcquisitionClassifier(ClassifierFace, _AcquisitionModel):
-    """Every row its own purchases: after each the next group is chosen for this row, from what was seen of it.
+    """A classifier that chooses purchases row by row: the next group depends on the values seen so far.
 
-    Small networks, trained with groups hidden at random, answer from any set of groups. A row's neighbours are training rows
-    that look like it on what it has. The next group is the one that most lowers their loss, for its price, by networks that have
-    not seen them (per the power 0.7 of the price: money that is there is not to be spent on the cheapest alone). Where no single
-    group does, pairs and triples are looked at (after Valancius et al., *Acquisition conditioned oracle for nongreedy active
+    Small networks, trained with randomly hidden groups, answer from any set of groups. The neighbours of a row are the training
+    rows closest to it in the values seen so far. The next group is the one that lowers their loss most per price, by networks not
+    trained on them (price to the power 0.7, so that not only the cheapest groups are bought). If no single group helps clearly,
+    pairs and triples are tried (after Valancius et al., *Acquisition conditioned oracle for nongreedy active
     feature acquisition*, 2023).
 
     Parameters
     ----------
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column.
     budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit. A row never wants what it cannot pay
-        for as long as something else can be had.
+        A row chooses only among groups that it can pay for.
     mean_budget : float, default=None
-        What rows may pay on average in a prediction that names no bound. None: no limit. The mean over the rows of a call is
-        kept exactly; money goes first to the rows that gain most by it.
+        The mean over the rows of a call never exceeds it; money goes first to the rows that gain most.
     cost_penalty : float, default=0
-        Loss that one unit of cost must save to be spent. 0: rows buy as long as the budget lasts.
+        0: rows buy as long as the budget lasts.
     confidence : float, default=None
-        A row whose leading class is this likely buys nothing more. None: rows go on as long as the budget lasts.
-    n_neighbours : int, default=20
+        A row stops buying once its leading class has this probability. None: rows buy as long as the budget lasts.
     look_ahead : int, default=12
-        Number of the most promising groups whose pairs and triples are tried at the beginning, and wherever no single group
-        clearly lowers the loss. 0: none are.
+        Number of promising groups whose pairs and triples are tried at the beginning, and whenever no single group clearly
+        lowers the loss. 0: none.
     hidden_layer_sizes : (int, int), default=(128, 64)
         Units of the two hidden layers.
     folds : int, default=4
-        Networks, each trained without its own share of the rows.
+        Number of networks, each trained without its own share of the rows.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. They count in training
-        the networks; neighbours count once each.
-    categorical_features : "from_dtype", list of columns or None, default="from_dtype"
-        Columns that hold categories. "from_dtype": those of a table that are no numbers.
+        They apply to training the networks; neighbours have equal weights.
     time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit. Networks then learn from fewer rows.
+        Networks are then trained on fewer rows.
     meter : {"realised", "model"}, default="realised"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost. By the latter the
-        first purchase costs as much as everything.
-    calibration : "auto" or None, default=None
-        "auto": a fifth of the training rows, at most 5,000, is held out to calibrate every stage. None: none are.
-    random_state : int, RandomState or None, default=None
-        Seed; the same seed gives the same model.
-    n_jobs : int, default=None
-        Threads. None: 1; -1: all cores. The result does not depend on it.
-    verbose : int, default=0
-        Whether progress is printed.
+        By the latter the first purchase costs as much as everything.
 
     Attributes
     ----------
     plan_ : Plan
         Stage t is a row's t-th purchase.
     classes_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
-        As in :class:`AnytimeClassifier`. What is bought first differs from row to row, so the order says nothing.
+        As in :class:`AnytimeClassifier`. Purchases differ from row to row, so the order has no meaning.
+
+    See Also
+    --------
+    AcquisitionRegressor : The same for regression.
+    MarginAcquisitionClassifier : For linear classifiers, with a reason for each purchase.
+    ExpectedCostClassifier : Exact planning over a few groups.
+    SpeedBoostClassifier : One order of purchases for all rows.
 
     Notes
     -----
-    Of more than 20,000 training rows a sample of so many are neighbours; the networks learn from all.
+    With more than 20,000 training rows, neighbours come from a sample of that size; networks are trained on all rows.
 
     Examples
     --------
@@ -297,23 +285,25 @@ class AcquisitionClassifier(ClassifierFace, _AcquisitionModel):
         return targets, np.zeros(n_classes), np.ones(n_classes)
 
 
+@declared(like=AcquisitionClassifier)
 @without("class_weight", "confidence")
 class AcquisitionRegressor(RegressorFace, _AcquisitionModel):
-    """Every row its own purchases, for numbers: the next group is the one that most lowers the squared error for its price.
+    """A regressor that chooses purchases row by row: the next group lowers the squared error most per price.
 
     Parameters
     ----------
-    costs, budget, mean_budget, n_neighbours, look_ahead, hidden_layer_sizes, folds, categorical_features, time_budget, meter
-        As in :class:`AcquisitionClassifier`.
     cost_penalty : float, default=0
-        Loss that one unit of cost must save to be spent. The loss is the squared error. 0: rows buy as long as the budget lasts.
-    random_state, n_jobs, verbose
-        As in :class:`AcquisitionClassifier`.
+        The loss is the squared error. 0: rows buy as long as the budget lasts.
 
     Attributes
     ----------
     plan_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
         As in :class:`AcquisitionClassifier`.
+
+    See Also
+    --------
+    AcquisitionClassifier : The same for classification.
+    SpeedBoostRegressor : One order of purchases for all rows.
 
     Examples
     --------
@@ -358,8 +348,8 @@ def _inputs_of(X: Array, categories: Any) -> Inputs:
     codes = {}
     for column in categories:
         x = X[:, column]
-        found, counts = np.unique(x[~np.isnan(x)], return_counts=True)
-        codes[column] = sorted(found[np.argsort(-counts, kind="stable")[:_MOST_LEVELS]].astype(int).tolist())
+        levels, counts = np.unique(x[~np.isnan(x)], return_counts=True)
+        codes[column] = sorted(levels[np.argsort(-counts, kind="stable")[:_MOST_LEVELS]].astype(int).tolist())
     inputs = Inputs.of(X, range(X.shape[1]), codes, products=False)
     Z = inputs.matrix(X)
     return inputs.taken((Z[:1] != Z).any(axis=0)) if inputs.column.size else inputs
@@ -380,7 +370,7 @@ def _visited(
     rows, memory = X[own], block.remember(own.size)
     money = block.costs.prices.sum() * random.uniform(size=own.size) ** _THRIFT
     block.bound(memory, money.astype(np.int64), None)
-    found = [np.zeros((1, block.costs.n_groups), dtype=bool)]
+    visited = [np.zeros((1, block.costs.n_groups), dtype=bool)]
     go_on = None if np.isinf(clock.seconds) else lambda: not clock.over
     for _ in range(block.n_stages):
         in_time = block.choose(rows, memory, own.astype(np.int64), go_on)
@@ -390,8 +380,8 @@ def _visited(
         if not buying.any() or not in_time:
             break
         block.buy(memory)
-        found.append(memory["owned"][buying].copy())
-    return np.concatenate(found)
+        visited.append(memory["owned"][buying].copy())
+    return np.concatenate(visited)
 
 
 def _folds(targets: Targets, n_folds: int, random: np.random.RandomState) -> NDArray[np.int32]:

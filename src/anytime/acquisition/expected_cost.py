@@ -1,4 +1,4 @@
-"""The estimators: buy while it pays in expectation, then give the answer that is expected to cost least."""
+"""The estimators: buy while it pays in expectation, then give the answer with the lowest expected cost."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from anytime.acquisition.rowwise import RowwiseModel
 from anytime.acquisition.value_block import AnswerInputs, PurchaseValueBlock, expected_losses
 from anytime.advice import Offer, offer_of
 from anytime.blocks import Memory
-from anytime.costs import UNLIMITED, BoundCosts
+from anytime.bounded_runs import Budget
+from anytime.costs import UNLIMITED
 from anytime.engine import Run
-from anytime.estimator import Budget, ClassifierFace
+from anytime.estimator import ClassifierFace
 from anytime.forest_run import ForestRun
 from anytime.parameters import declared, store
 from anytime.plan import Array, Plan
@@ -87,8 +88,7 @@ class _ExpectedCostModel(RowwiseModel):
         def expected(means: Array, owned: NDArray[np.bool_]) -> Array:
             return expected_losses(means, owned, **answering)
 
-        paid = np.tile(costs.costs.amounts(costs.prices), (len(numbers), 1))
-        paid = paid if row_prices is None else _checked_row_prices(row_prices, len(numbers), costs)
+        paid = costs.prices_of_rows(row_prices, len(numbers))
         if len(numbers) > _MOST_ROWS:
             kept = np.sort(random.permutation(len(numbers))[:_MOST_ROWS])
             numbers, target, losses, paid = numbers[kept], target[kept], losses[kept], paid[kept]
@@ -220,54 +220,58 @@ class _ExpectedCostModel(RowwiseModel):
 
 @declared()
 class ExpectedCostClassifier(ClassifierFace, _ExpectedCostModel):
-    """Buy while it pays in expectation, then answer with the label that is expected to cost least.
+    """Buy while it pays in expectation, then answer with the label that has the lowest expected cost.
 
-    For few groups, such as paid services, each with an answer and a score, all sets that a row may own are looked at. What a
-    purchase is worth is worked out backwards, from everything to nothing, for many prices of money: a cheap answer is worth more
-    where it tells who needs a dear one. A budget may be a cap or a mean, and wrong answers may cost what they cost.
+    For few groups, such as paid services, each with an answer and a score: the method considers all sets that a row may own. The
+    value of a purchase is computed by backward induction, from all groups to none, for many exchange rates between money and
+    loss: a cheap answer is worth more if it reveals which rows need an expensive one. A budget may be a cap or a mean, and
+    mistakes may have different costs.
 
-    Columns of categories that name labels are read as answers: forests are told which class each names, and which agree.
+    Categorical columns that name labels are treated as answers: forests learn which class each names, and which agree.
 
     Parameters
     ----------
     mean_budget : float, default=None
-        What rows may pay on average in a prediction that names no bound. None: no limit. No batch pays more. Rows that come one
-        by one go by a price of money, and what they pay is near the mean only where they differ: alike rows all buy, or none.
+        No batch pays more. Single rows use an exchange rate between money and loss, so they pay about the mean only if
+        they differ: of similar rows, all buy or none does.
     accuracy : float, default=None
-        Share of right answers wanted where a prediction names no bound, at the lowest mean price that reached it on training
-        rows. None: as many as can be had. With a cost matrix, one minus the mean cost of the answers. Not with ``mean_budget``.
+        Required share of right answers when ``predict`` is given no bound, at the lowest mean price that reached it on training
+        rows. None: as many as possible. With a cost matrix, one minus the mean cost of the answers. Not with ``mean_budget``.
     cost_matrix : (C, C), default=None
-        What it costs to answer the second class where the first is true, in the order of ``classes_``. None: 1 where the
-        answer is wrong.
+        The cost of answering the second class if the first is true, in the order of ``classes_``. None: 1 for every wrong answer.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. What mistakes with rows
-        of a class cost is multiplied by its weight.
+        The cost of mistakes on rows of a class is multiplied by its weight.
     cost_penalty : float, default=0
-        Loss that one unit of cost must save to be spent. 0: rows buy as long as the budget lasts. 1: prices and costs of answers
-        are in the same unit.
+        0: rows buy as long as the budget lasts. 1: prices and costs of answers are in the same unit.
     n_estimators : int, default=40
-        Number of trees or learners in the ensemble. Of each set of groups.
+        Here per set of groups.
     max_sets : int, default=32
-        The most sets of groups that are looked at. Beyond it only those one purchase away from a chain of them are.
+        Maximum number of sets of groups considered. Beyond it, only sets one purchase away from a chain are considered.
     time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit. Forests then have fewer trees. Ctrl-C leaves the model as it was.
+        Forests then have fewer trees, and fewer rows estimate the value of further purchases. Ctrl-C leaves the model
+        as it was.
     meter : {"realised", "model"}, default="realised"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost. By the latter the
-        first purchase costs as much as everything.
+        By the latter the first purchase costs as much as everything.
 
     Attributes
     ----------
     plan_ : Plan
         A stage for each purchase.
     money_ : PricesOfMoney
-        Prices of money, and what training rows pay and lose by each, judged by trees that have not seen them.
+        Exchange rates between money and loss, with the out-of-bag cost and loss of training rows for each.
     order_ : list of str
-        Groups of the plan. What is bought first differs from row to row, so their order says nothing.
+        Groups of the plan. Purchases differ from row to row, so the order has no meaning.
+
+    See Also
+    --------
+    AcquisitionClassifier : For many groups.
+    cascade : For services that answer requests.
+    AlgorithmSelector : For the choice of an algorithm.
 
     Notes
     -----
-    Of more than 40,000 training rows a sample of so many is learned from. A cost matrix and class weights change answers and
-    purchases; probabilities stay what they are, so the answer need not be the most likely class.
+    With more than 40,000 training rows, a sample of that size is used. A cost matrix and class weights change answers and
+    purchases but not probabilities, so the answer need not be the most likely class.
 
     Examples
     --------
@@ -309,18 +313,18 @@ class ExpectedCostClassifier(ClassifierFace, _ExpectedCostModel):
     def _validate_params(self) -> None:
         super()._validate_params()
         if self.mean_budget is not None and self.accuracy is not None:
-            raise ValueError("give mean_budget or accuracy: each sets the price of money")
+            raise ValueError("give mean_budget or accuracy, not both: each sets the exchange rate")
 
     def fit(self, X: Any, y: Any, *, row_prices: ArrayLike | None = None) -> Self:
-        """Work out what purchases are worth. A fit that fails leaves the model as it was.
+        """Learn the values of purchases. If the fit fails, the model stays as it was.
 
         Parameters
         ----------
         X : (n, d)
-            Numbers, NaN where one is missing; columns of a table may be categories.
+            Numbers, with NaN for missing values; columns of a table may be categories.
         y : (n,)
         row_prices : (n, G), default=None
-            What groups cost these rows, one column per group in the order of ``costs``. None: the same for all.
+            Prices of the groups for these rows, one column per group in the order of ``costs``. None: the same for all.
         """
         self._validate_params()
         clock = Clock(self.time_budget, int(self.verbose))
@@ -333,7 +337,7 @@ class ExpectedCostClassifier(ClassifierFace, _ExpectedCostModel):
         trained.classes_, place = np.unique(labels, return_inverse=True)
         n_classes = len(trained.classes_)
         if n_classes < 2:
-            raise ValueError("y has one class only; a classifier needs at least 2 classes")
+            raise ValueError("y has only one class; a classifier needs at least 2 classes")
         matrix = None if self.cost_matrix is None else _checked_matrix(self.cost_matrix, n_classes)
         if self.class_weight is not None:
             weight = compute_class_weight(self.class_weight, classes=trained.classes_, y=labels)
@@ -346,24 +350,26 @@ class ExpectedCostClassifier(ClassifierFace, _ExpectedCostModel):
         self.__dict__ = trained.__dict__
         return self
 
-    def _decide(self, scores: Array) -> Any:  # by the cost matrix, where there is one
-        return self.plan_.decide(scores, self.classes_)
+    @property
+    def _trained_cost_matrix(self) -> Array | None:  # type: ignore[override]
+        check_is_fitted(self, "plan_")
+        return self.plan_.cost_matrix
 
 
 @declared(like=ExpectedCostClassifier)
 class AlgorithmSelector(ClassifierFace, _ExpectedCostModel):
-    """Choose one of several algorithms for each row; features that tell which are bought while they pay.
+    """Choose one of several algorithms for each row, and buy features that predict which one while they pay.
 
-    What is learned from is what each algorithm costs each training row, such as its seconds; time-outs count as the user counts
-    them (PAR10: ten times the limit). Features are priced in the same unit, and the sum of both is what is kept low. Prices of
-    features may differ from row to row. It is :class:`ExpectedCostClassifier` with costs of labels for every row.
+    It learns from the cost of each algorithm on each training row, such as its seconds; give time-outs the cost they count as
+    (PAR10: ten times the limit). Features are priced in the same unit, and the sum of both costs is minimised. Prices of features
+    may differ from row to row. It is :class:`ExpectedCostClassifier` with costs of labels for every row.
 
     Parameters
     ----------
     cost_penalty : float, default=1
-        Loss that one unit of cost must save to be spent. 1: prices of features and costs of algorithms are in the same unit.
+        1: prices of features and costs of algorithms are in the same unit.
     option_groups : mapping from str to str, default=None
-        Options that can be chosen only by rows that own a group: answers of services that are paid. None: all can be chosen.
+        Options that require a group, such as the answers of paid services. None: all options are always available.
 
     Attributes
     ----------
@@ -373,6 +379,11 @@ class AlgorithmSelector(ClassifierFace, _ExpectedCostModel):
         A stage for each purchase.
     money_ : PricesOfMoney
         As in :class:`ExpectedCostClassifier`.
+
+    See Also
+    --------
+    ExpectedCostClassifier : The same planning for labels.
+    cascade : Paid services in place of algorithms.
 
     Notes
     -----
@@ -418,17 +429,17 @@ class AlgorithmSelector(ClassifierFace, _ExpectedCostModel):
         store(self, locals())
 
     def fit(self, X: Any, y: Any, *, row_prices: ArrayLike | None = None) -> Self:
-        """Work out what purchases are worth. A fit that fails leaves the model as it was.
+        """Learn the values of purchases. If the fit fails, the model stays as it was.
 
         Parameters
         ----------
         X : (n, d)
-            Numbers, NaN where one is missing; columns of a table may be categories.
+            Numbers, with NaN for missing values; columns of a table may be categories.
         y : (n, A)
-            What each option costs each row: a table whose columns are named after the options, or an array. Labels, (n,), stand
-            for a cost of 1 of every other label.
+            The cost of each option for each row: a table with a column per option, or an array. Labels, (n,), stand for a cost of
+            1 for every other label.
         row_prices : (n, G), default=None
-            What groups cost these rows, one column per group in the order of ``costs``. None: the same for all.
+            Prices of the groups for these rows, one column per group in the order of ``costs``. None: the same for all.
         """
         self._validate_params()
         clock = Clock(self.time_budget, int(self.verbose))
@@ -437,20 +448,20 @@ class AlgorithmSelector(ClassifierFace, _ExpectedCostModel):
         trained = copy.copy(self)
         names = getattr(y, "columns", None)
         numbers, y = trained._read_rows(X, y)
-        given = np.asarray(y)
-        if given.ndim == 1 or given.shape[1] == 1:
-            labels = column_or_1d(given, warn=True)
+        targets = np.asarray(y)
+        if targets.ndim == 1 or targets.shape[1] == 1:
+            labels = column_or_1d(targets, warn=True)
             check_classification_targets(labels)
             trained.classes_, place = np.unique(labels, return_inverse=True)
             losses = 1.0 - np.eye(len(trained.classes_))[place]
         else:
-            losses = given.astype(np.float64)
+            losses = targets.astype(np.float64)
             trained.classes_ = np.arange(losses.shape[1]) if names is None else np.array(list(names))
         if losses.shape[1] < 2:
-            raise ValueError("y has one class only; a choice needs at least 2 options")
+            raise ValueError("y has only one class or option; a choice needs at least 2")
         if not np.isfinite(losses).all():
             raise ValueError(
-                "y has costs that are no numbers; give a time-out the cost that it is to count as"
+                "y has costs that are not finite; replace a time-out by the cost it counts as, such as ten times the limit"
             )
         inputs = AnswerInputs.of({}, trained.classes_, numbers.shape[1])
         settings: dict[str, Any] = {"of_options": True}
@@ -480,7 +491,7 @@ class AlgorithmSelector(ClassifierFace, _ExpectedCostModel):
         *,
         mean_budget: float | None = None,
     ) -> Array:
-        """(n, A) what each option is expected to cost, by what was bought. See ``answer`` for the parameters."""
+        """(n, A) expected cost of each option, given what was bought. See ``answer`` for the parameters."""
         return -self._scores(X, budget, deadline, mean_budget)
 
     def predict(  # type: ignore[override]  # costs of options are learned, so no matrix can be given
@@ -491,23 +502,14 @@ class AlgorithmSelector(ClassifierFace, _ExpectedCostModel):
         *,
         mean_budget: float | None = None,
     ) -> Any:
-        """The option that is expected to cost least, (n,). See ``answer`` for the parameters."""
+        """The option with the lowest expected cost, (n,). See ``answer`` for the parameters."""
         return super().predict(X, budget, deadline, mean_budget=mean_budget)
 
 
-def _checked_matrix(given: ArrayLike, n_classes: int) -> Array:
-    matrix = np.asarray(given, dtype=np.float64)
+def _checked_matrix(cost_matrix: ArrayLike, n_classes: int) -> Array:
+    matrix = np.asarray(cost_matrix, dtype=np.float64)
     if matrix.shape != (n_classes, n_classes) or not np.isfinite(matrix).all():
         raise ValueError(
             f"cost_matrix must hold {n_classes} x {n_classes} finite numbers, one row per true class; its shape is {matrix.shape}"
         )
     return np.ascontiguousarray(matrix)
-
-
-def _checked_row_prices(given: ArrayLike, n: int, costs: BoundCosts) -> Array:
-    prices = np.asarray(given, dtype=np.float64)
-    if prices.shape != (n, costs.n_groups):
-        raise ValueError(f"row_prices has shape {prices.shape}, but needs ({n}, {costs.n_groups})")
-    if not np.isfinite(prices).all() or (prices < 0).any():
-        raise ValueError("row_prices must be finite and not negative")
-    return prices

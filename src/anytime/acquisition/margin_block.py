@@ -29,7 +29,7 @@ ACQUISITIONS = ("margin", "random")
 _MOST_RUNNING = 1 << 24  # numbers that are kept of rows and reference points; beyond that they are made again
 _RUNNING = ("margins", "distances")
 _SETTINGS = (
-    *("cost_penalty", "confidence", "neighbourhood", "n_neighbours", "radius", "refresh"),
+    *("cost_penalty", "confidence", "neighbourhood", "n_neighbors", "radius", "refresh"),
     *("distance", "acquisition", "seed"),
 )
 
@@ -54,7 +54,7 @@ class MarginBlock(Block):
         confidence: float | None = None,  # a row whose estimated accuracy is above this buys nothing more
         # where nobody is within the radius, or exactly alike, the nearest count
         neighbourhood: str = "nearest",
-        n_neighbours: int = 65,
+        n_neighbors: int = 65,
         radius: float = 1.0,
         # estimate accuracy after a purchase on neighbours found anew. False: on those by which the purchase was
         # chosen
@@ -71,7 +71,7 @@ class MarginBlock(Block):
         self.reference = np.ascontiguousarray(reference, dtype=np.float64)
         self.positive = np.ascontiguousarray(positive, dtype=bool)
         self.cost_penalty, self.confidence = float(cost_penalty), confidence
-        self.neighbourhood, self.n_neighbours, self.radius = neighbourhood, int(n_neighbours), float(radius)
+        self.neighbourhood, self.n_neighbors, self.radius = neighbourhood, int(n_neighbors), float(radius)
         self.refresh, self.distance, self.acquisition, self.seed = refresh, distance, acquisition, int(seed)
         self.n_threads = n_threads
         self._check()
@@ -102,8 +102,8 @@ class MarginBlock(Block):
         ):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
-        if not (0 <= self.cost_penalty < np.inf and 0 <= self.radius < np.inf and self.n_neighbours >= 1):
-            raise ValueError("cost_penalty and radius must not be negative, and n_neighbours at least 1")
+        if not (0 <= self.cost_penalty < np.inf and 0 <= self.radius < np.inf and self.n_neighbors >= 1):
+            raise ValueError("cost_penalty and radius must not be negative, and n_neighbors at least 1")
         if self.confidence is not None and not 0 <= self.confidence <= 1:
             raise ValueError(f"confidence must be a share of rows, 0 to 1, not {self.confidence}")
 
@@ -117,7 +117,7 @@ class MarginBlock(Block):
             np.ascontiguousarray(self._filled.T),
             self.candidates,
             neighbourhood=NEIGHBOURHOODS.index(self.neighbourhood),
-            n_neighbours=self.n_neighbours,
+            n_neighbours=self.n_neighbors,
             radius=self.radius,
             tick_weight=self._tick_weight,
             enough=np.inf if self.confidence is None else self.confidence,
@@ -297,5 +297,5 @@ def scaling(X: Array) -> tuple[Array, Array]:
     return mean, np.where(deviation > 0, deviation, 1.0)
 
 
-def _rebuilt(given: tuple[Any, ...], settings: dict[str, Any]) -> MarginBlock:
-    return MarginBlock(*given, **settings)
+def _rebuilt(parts: tuple[Any, ...], settings: dict[str, Any]) -> MarginBlock:
+    return MarginBlock(*parts, **settings)

@@ -1,19 +1,18 @@
-"""The estimator: an additive classifier that buys for each row what its neighbours' margins speak for."""
+"""The estimator: an additive classifier that chooses purchases by the margins of neighbours."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from numbers import Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
 from sklearn.svm import LinearSVC
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_consistent_length, has_fit_parameter
 
 from anytime._compat import Interval, StrOptions
 from anytime.acquisition.additive import AdditiveClassifier, LinearTerms, as_additive
@@ -22,12 +21,9 @@ from anytime.boosting import GradientBoostingClassifier
 from anytime.calibrated import holding_out
 from anytime.costs import BoundCosts, FeatureCosts
 from anytime.estimator import AnytimeModel, ClassifierFace
-from anytime.parameters import shared, store
+from anytime.parameters import declared, shared, store
 from anytime.plan import Array, Plan
-from anytime.validation import class_labels, numbered_classes, validated, weighed_by_class
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
+from anytime.validation import class_labels, is_fitted, numbered_classes, validated, weighed_by_class
 
 _STUMPS: dict[str, Any] = {
     "n_estimators": 1000,
@@ -41,20 +37,20 @@ _CHUNK = 512  # rows whose purchases are followed together
 
 @dataclass(frozen=True, eq=False)
 class MarginTrace:
-    """What rows bought, and what was known after each purchase. A row that buys no more keeps what it has.
+    """The purchases of each row, and the answer after each. Rows that stop buying repeat their last values.
 
     Attributes
     ----------
     names : tuple of str
         Groups.
     groups : (n, T) int
-        The group chosen for each purchase, -1 where there was none. What it requires is bought with it.
+        The group chosen for each purchase, -1 for none. Its requirements are bought with it.
     cost : (n, T)
-        Paid by then.
+        Cumulative cost.
     estimate : (n, T)
-        Estimated accuracy: the share of neighbours that such a purchase leaves on the right side.
+        Estimated accuracy: the share of neighbours on the right side after the purchase.
     labels : (n, T)
-        The answer by then.
+        The answer after the purchase.
     """
 
     names: tuple[str, ...]
@@ -69,57 +65,49 @@ class MarginTrace:
 
     @property
     def purchases(self) -> NDArray[np.int64]:
-        """(n,) how many each row made."""
+        """(n,) number of purchases of each row."""
         return np.asarray((self.groups >= 0).sum(axis=1))
 
 
+@declared()
 class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
-    """Buys for each row, one at a time, the group that puts most rows like it on the right side of a given classifier.
+    """Buys one group at a time for each row: the one that puts most of its neighbours on the right side of a classifier.
 
     Fast margin-based cost-sensitive classification (Nan, *Learning to predict under a budget*, chapter 2), for two classes. The
-    classifier is a sum over columns; what is not bought counts 0 in it. Neighbours of a row are rows that look like it on what
-    it has. The next group is the one with which most neighbours have a positive margin, less ``cost_penalty`` times its price.
-    A row that cannot pay for it stops there, even where a cheaper group would still fit its budget.
+    classifier is a sum over columns, in which unbought columns count as 0. The neighbours of a row are close to it in the values
+    seen so far. The next group maximises the share of neighbours with a positive margin minus ``cost_penalty`` times its price.
+    A row that cannot pay for it stops, even if a cheaper group would still fit its budget.
 
     Parameters
     ----------
     classifier : None, "stumps", estimator or AdditiveClassifier, default=None
-        None: a linear support vector machine on standardised columns, in which a column that is not known counts as its mean.
+        None: a linear support vector machine on standardised columns, in which an unknown column counts as its mean.
         "stumps": 1000 boosted stumps. An estimator: a linear model, boosted stumps, or a pipeline of a scaler and a linear model;
         a fitted one is used as it is.
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column.
     cost_penalty : float or "auto", default="auto"
-        Loss that one unit of cost must save to be spent. Here the loss is the share of neighbours on the wrong side. 0: prices do
-        not count in the choice. "auto": all groups together weigh 0.1; where all cost the same, the choice does not depend on it.
+        Here the loss is the share of neighbours on the wrong side. 0: prices do not affect the choice. "auto": the
+        penalty of all groups together is 0.1; if all prices are equal, the choice does not depend on it.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. They count in training
-        the classifier; neighbours count once each.
+        They apply to training the classifier; neighbours have equal weights.
     confidence : float, default=None
-        A row whose estimated accuracy is above this buys nothing more. None: rows go on as long as the budget lasts.
+        A row stops buying once its estimated accuracy exceeds this. None: rows buy as long as the budget lasts.
     neighbourhood : {"nearest", "radius", "exact"}, default="nearest"
-        Neighbours are the ``n_neighbours`` nearest, all within ``radius``, or those with the same values; where there are none,
+        Neighbours are the ``n_neighbors`` nearest, all within ``radius``, or those with the same values; if there are none,
         the nearest.
-    n_neighbours : int, default=65
     radius : float, default=1
     refresh : bool, default=True
-        Estimate a row's accuracy after a purchase on neighbours found anew. False: on those by which the purchase was chosen.
+        Whether to estimate the accuracy after a purchase on new neighbours. False: on those that chose the purchase.
     reference : "train" or float, default="train"
-        Rows among which neighbours are looked for: those that the classifier learned from, or a share of the rows that are held
-        out for it, which makes estimates unbiased. All rows, where the classifier is fitted already.
+        Rows that can be neighbours: the training rows of the classifier, or a held-out share of the rows, which makes estimates
+        unbiased. All rows, if the classifier is already fitted.
     distance : {"standardised", "raw", "contributions"}, default="standardised"
-        Between columns in units of their deviation, as they are, or between their contributions to the score.
+        Distance between standardised columns, between raw columns, or between their contributions to the score.
     acquisition : {"margin", "random"}, default="margin"
-        "random" draws groups at random, to compare with.
-    budget, n_jobs
-        As in :class:`AnytimeClassifier`.
+        "random" draws groups at random, as a baseline.
     meter : {"realised", "model"}, default="realised"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost. By the latter the
-        second purchase costs as much as everything.
-    calibration : "auto" or None, default=None
-        "auto": a fifth of the training rows, at most 5,000, is held out to calibrate every stage. None: none are.
+        By the latter the second purchase costs as much as everything.
     random_state : int, RandomState or None, default=None
-        Seed; the same seed gives the same model. It draws held-out rows and random purchases, and trains the classifier.
+        It draws held-out rows and random purchases, and trains the classifier.
 
     Attributes
     ----------
@@ -127,6 +115,11 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
         The sum over columns. ``predict`` without a budget and without ``confidence`` gives its labels.
     plan_, classes_, n_features_in_, feature_names_in_, stage_costs_, order_
         As in :class:`AnytimeClassifier`; stage t is a row's t-th purchase.
+
+    See Also
+    --------
+    AcquisitionClassifier : For any data, without a linear classifier.
+    GroupPursuitClassifier : A linear model with one order for all rows.
 
     Examples
     --------
@@ -140,11 +133,9 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **shared("costs", "budget", "meter", "class_weight", "calibration", "random_state", "n_jobs"),
         "cost_penalty": [*shared("cost_penalty")["cost_penalty"], StrOptions({"auto"})],
         "confidence": [Interval(Real, 0, 1, closed="both"), None],
         "neighbourhood": [StrOptions(set(NEIGHBOURHOODS))],
-        "n_neighbours": [Interval(Integral, 1, None, closed="left")],
         "radius": [Interval(Real, 0, None, closed="left")],
         "refresh": ["boolean"],
         "reference": [StrOptions({"train"}), Interval(Real, 0, 1, closed="neither")],
@@ -163,7 +154,7 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
         class_weight: dict[Any, float] | str | None = None,
         confidence: float | None = None,
         neighbourhood: str = "nearest",
-        n_neighbours: int = 65,
+        n_neighbors: int = 65,
         radius: float = 1.0,
         refresh: bool = True,
         reference: str | float = "train",
@@ -181,12 +172,12 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
 
     @holding_out
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train the classifier, unless it is fitted, and keep the rows that will be neighbours.
+        """Train the classifier, unless it is fitted, and store the rows that can be neighbours.
 
         Parameters
         ----------
         X : (n, d)
-            NaN where a value is missing.
+            NaN for missing values.
         y : (n,)
             Labels of two classes.
         """
@@ -211,9 +202,7 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
         check_consistent_length(labels, np.empty(n_rows))
         self.classes_, numbers = numbered_classes(labels)
         if len(self.classes_) > 2:
-            raise ValueError(
-                f"Only binary classification is supported. y has {len(self.classes_)} classes, but a margin is between two"
-            )
+            raise ValueError(f"Only binary classification is supported. y has {len(self.classes_)} classes")
         return np.asarray(numbers == 1)
 
     def _parts(
@@ -234,13 +223,11 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
     def _is_fitted(self) -> bool:
         if isinstance(self.classifier, AdditiveClassifier):
             return True
-        if self.classifier is None or isinstance(self.classifier, str):
-            return False
-        try:
-            check_is_fitted(self.classifier)
-        except (NotFittedError, TypeError):
-            return False
-        return True
+        return (
+            self.classifier is not None
+            and not isinstance(self.classifier, str)
+            and is_fitted(self.classifier)
+        )
 
     def _trained(
         self, X: Array, positive: NDArray[np.bool_], random: np.random.RandomState
@@ -254,21 +241,26 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
                 raise ValueError(
                     f"classifier must be None, 'stumps' or an estimator, not {self.classifier!r}"
                 )
-            given: Any = GradientBoostingClassifier(**_STUMPS, random_state=random, n_jobs=self.n_jobs)
+            classifier: Any = GradientBoostingClassifier(**_STUMPS, random_state=random, n_jobs=self.n_jobs)
         elif self._is_fitted():
             if weight is not None:
-                raise ValueError("class_weight counts in training, but the classifier is fitted already")
-            known = getattr(self.classifier, "classes_", self.classes_)
-            if not np.array_equal(known, self.classes_):
                 raise ValueError(
-                    f"the classifier knows the classes {np.asarray(known).tolist()}, but y has {self.classes_.tolist()}"
+                    "class_weight has no effect on a fitted classifier; leave it out, or pass an unfitted one"
+                )
+            trained = getattr(self.classifier, "classes_", self.classes_)
+            if not np.array_equal(trained, self.classes_):
+                raise ValueError(
+                    f"the classifier was trained on the classes {np.asarray(trained).tolist()}, but y "
+                    f"has {self.classes_.tolist()}"
                 )
             return as_additive(self.classifier)
         else:
-            given = clone(self.classifier)
-        if weight is not None and not has_fit_parameter(given, "sample_weight"):
-            raise ValueError(f"class_weight needs a classifier that takes sample_weight; {given!r} does not")
-        return as_additive(given.fit(X, labels, **({} if weight is None else {"sample_weight": weight})))
+            classifier = clone(self.classifier)
+        if weight is not None and not has_fit_parameter(classifier, "sample_weight"):
+            raise ValueError(
+                f"class_weight needs a classifier that takes sample_weight; {classifier!r} does not"
+            )
+        return as_additive(classifier.fit(X, labels, **({} if weight is None else {"sample_weight": weight})))
 
     def _exchange(self, costs: FeatureCosts) -> float:
         """Accuracy for a unit of cost."""
@@ -285,7 +277,7 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
             cost_penalty=self._exchange(bound.costs),
             confidence=self.confidence,
             neighbourhood=self.neighbourhood,
-            n_neighbours=self.n_neighbours,
+            n_neighbors=self.n_neighbors,
             radius=self.radius,
             refresh=self.refresh,
             distance=self.distance,
@@ -311,7 +303,7 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
     # ------------------------------------------------------------------ looking on
 
     def trace(self, X: ArrayLike) -> MarginTrace:
-        """What each row buys with all the money in the world, with the estimate and the answer after each purchase."""
+        """The purchases of each row without a budget, with the estimated accuracy and the answer after each."""
         X = self._checked(X)
         groups, paid, estimate, scores = _followed(self._block(), X)
         labels = self._decide(scores.reshape(-1, 1)).reshape(scores.shape)

@@ -94,7 +94,7 @@ def train_networks(
     seed : int
     n_jobs : int or None
     earlier : MaskedNetworks, default=None
-        What to go on from.
+        What to continue from.
     visited : (s, G) bool, default=None
         Sets of groups that rows will have; half of the masks are of these.
     """
@@ -115,8 +115,8 @@ def train_networks(
         return layers
 
     with blas_threads(1):  # the same bits on any number of cores
-        found = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(one)(f) for f in range(n_folds))
-    return MaskedNetworks(*(np.stack(parts) for parts in zip(*found, strict=True)))
+        networks = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(one)(f) for f in range(n_folds))
+    return MaskedNetworks(*(np.stack(parts) for parts in zip(*networks, strict=True)))
 
 
 def _closures(costs: BoundCosts) -> NDArray[np.bool_] | None:
@@ -211,8 +211,8 @@ class _NetworkTraining:
         if self.closure is not None:
             mask = mask @ self.closure
         if self.visited is not None:
-            known = self.visited[random.integers(len(self.visited), size=n)]
-            mask = np.where(random.random((n, 1)) < 0.5, known, mask)
+            visited = self.visited[random.integers(len(self.visited), size=n)]
+            mask = np.where(random.random((n, 1)) < 0.5, visited, mask)
         return np.concatenate([self.Z[rows] * mask[:, self.group], mask], axis=1, dtype=np.float32)
 
     def _differentiate(self, layers: Layers, rows: NDArray[np.intp], slopes: Layers) -> None:

@@ -26,7 +26,7 @@ from anytime.plan import Array
 __all__ = ["NeighbourBlock", "Reference"]
 
 MOST_FOLDS = 100  # networks
-_SETTINGS = ("cost_penalty", "confidence", "n_neighbours", "price_power", "look_ahead")
+_SETTINGS = ("cost_penalty", "confidence", "n_neighbors", "price_power", "look_ahead")
 _DRAWN = 200  # reference rows that stand for what a first purchase may say
 _AT_ONCE = 2**22  # inputs that are laid out together, of at least 1,000 rows: memory is bounded
 _SLICE = 1e-3  # seconds of decisions between two looks at the clock
@@ -64,7 +64,7 @@ class NeighbourBlock(PurchaseBlock):
         *,
         cost_penalty: float = 0.0,  # loss that a unit of cost must save to be spent; 0: whatever it saves
         confidence: float | None = None,  # a row whose leading class is so likely buys nothing more
-        n_neighbours: int = 20,
+        n_neighbors: int = 20,
         price_power: float = 1.0,  # gains are compared per this power of the price
         look_ahead: int = 12,  # most promising groups of which pairs and triples are tried; 0: none
         n_stages: int | None = None,  # None: one per group that has inputs
@@ -73,7 +73,7 @@ class NeighbourBlock(PurchaseBlock):
         self.inputs, self.steps, self.networks, self.reference = inputs, steps, networks, reference
         self.costs = costs
         self.cost_penalty, self.confidence = float(cost_penalty), confidence
-        self.n_neighbours, self.look_ahead, self.n_threads = int(n_neighbours), int(look_ahead), n_threads
+        self.n_neighbors, self.look_ahead, self.n_threads = int(n_neighbors), int(look_ahead), n_threads
         self.price_power = float(price_power)
         if not 0 <= self.cost_penalty < np.inf or (confidence is not None and not 0 <= confidence <= 1):
             raise ValueError("cost_penalty must not be negative, and confidence a probability")
@@ -95,7 +95,7 @@ class NeighbourBlock(PurchaseBlock):
             costs.table,
             *(self._points, group, inputs.column.size, reference.fold, reference.labels, reference.values),
             *networks,
-            n_neighbours=self.n_neighbours,
+            n_neighbours=self.n_neighbors,
             floor=_FLOOR,
             price_power=self.price_power,
             look_ahead=self.look_ahead,
@@ -295,8 +295,8 @@ class NeighbourBlock(PurchaseBlock):
     def changed(self, **changes: Any) -> NeighbourBlock:
         """The same with other settings."""
         settings = {name: getattr(self, name) for name in (*_SETTINGS, "n_threads", "n_stages")} | changes
-        given = (self.inputs, self.steps, self.networks, self.reference, self.costs)
-        return type(self)(*given, **settings)
+        parts = (self.inputs, self.steps, self.networks, self.reference, self.costs)
+        return type(self)(*parts, **settings)
 
     def state(self) -> State:
         """Settings, inputs, networks and reference rows."""
@@ -329,7 +329,7 @@ class NeighbourBlock(PurchaseBlock):
         return cls(inputs, steps, networks, reference, costs, **description)
 
 
-def _rebuilt(given: tuple[Any, ...], settings: dict[str, Any]) -> NeighbourBlock:
-    block = NeighbourBlock(*given, **settings)
+def _rebuilt(parts: tuple[Any, ...], settings: dict[str, Any]) -> NeighbourBlock:
+    block = NeighbourBlock(*parts, **settings)
     block.begin()
     return block

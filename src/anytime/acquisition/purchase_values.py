@@ -28,6 +28,8 @@ _PRICES_OF_MONEY = 24  # at which going on is valued; between them values are in
 # shares of the training time by which forests that answer, and those that value, have been grown
 _ANSWERING, _VALUING = 0.5, 0.8
 _FIRST_LOOK = 40  # prices of money of the first pass, which finds those that matter
+_FEW_ROWS = 250  # on which the induction is timed; with more trees it takes up to so many times as long
+_SLOWER = 2.0
 
 
 class OwnedSets:
@@ -59,12 +61,12 @@ class OwnedSets:
         closures = closures[candidates]
         nothing = np.zeros(costs.n_groups, dtype=bool)
         free = closures[closures @ costs.prices == 0].any(axis=0) if len(closures) else nothing
-        found = [nothing, free] if free.any() else [nothing]
-        everything = _all_sets(found[-1], closures, most)
+        first_sets = [nothing, free] if free.any() else [nothing]
+        everything = _all_sets(first_sets[-1], closures, most)
         if everything is None:
             closures = np.concatenate([closures, closures.any(axis=0, keepdims=True)])
-            everything = _along_a_chain(found[-1], closures, most, next_of_chain)
-        self.owned = np.array([*found, *everything])
+            everything = _along_a_chain(first_sets[-1], closures, most, next_of_chain)
+        self.owned = np.array([*first_sets, *everything])
         self._link(closures, costs)
 
     def _link(self, closures: NDArray[np.bool_], costs: BoundCosts) -> None:
@@ -97,13 +99,13 @@ def _all_sets(
     first: NDArray[np.bool_], closures: NDArray[np.bool_], most: int
 ) -> list[NDArray[np.bool_]] | None:
     """All closed sets beyond the first, smaller ones first; None where they are more than ``most``."""
-    known, front, out = {first.tobytes()}, [first], list[NDArray[np.bool_]]()
+    reached, front, out = {first.tobytes()}, [first], list[NDArray[np.bool_]]()
     while front:
         ahead = []
         for row in front:
             for step in row | closures:
-                if step.tobytes() not in known:
-                    known.add(step.tobytes())
+                if step.tobytes() not in reached:
+                    reached.add(step.tobytes())
                     ahead.append(step)
         out += ahead
         if len(out) > most:
@@ -224,16 +226,36 @@ class ValueLearner:
 
     def learn(self, candidates: NDArray[np.intp], penalty: float) -> LearnedValues:
         """From the groups that may be bought, and a price of money at which going on is valued in any case."""
+        self._most_judged = self.most_sets + len(candidates) + 2
         sets = OwnedSets(self.costs, candidates, self.most_sets, self._next_of_chain)
+        self._most_judged = len(sets)
         of_sets = [self._judge(owned) for owned in sets.owned]
+        return self._valued(sets, of_sets, self._rows_in_time(sets, of_sets, penalty), penalty)
+
+    def _rows_in_time(self, sets: OwnedSets, of_sets: list[_SetOfRows], penalty: float) -> NDArray[np.intp]:
+        """The rows by which going on is valued: all, or as many as there is time for, by what a few of them take."""
+        n, clock = len(self.Z), self.clock
+        if n <= _FEW_ROWS or np.isinf(clock.seconds):
+            return np.arange(n)
+        began, few = clock.elapsed, np.linspace(0, n - 1, _FEW_ROWS).astype(np.intp)
+        replace(self, n_trees=1, random=np.random.RandomState(0))._valued(sets, of_sets, few, penalty)
+        pace = _FEW_ROWS / (_SLOWER * (clock.elapsed - began))
+        most = max(int((1 - _VALUING) * clock.seconds * pace), _FEW_ROWS)
+        return np.arange(n) if most >= n else np.sort(self.random.permutation(n)[:most])
+
+    def _valued(
+        self, sets: OwnedSets, of_sets: list[_SetOfRows], rows: NDArray[np.intp], penalty: float
+    ) -> LearnedValues:
+        """What going on is worth, by some of the rows."""
+        losses = [own.loss[rows] for own in of_sets]
         worth = [
-            self._grow_worth(own, [of_sets[t].loss for t in sets.larger[s]], len(of_sets) - s)
+            self._grow_worth(own, [losses[t] for t in sets.larger[s]], rows, len(of_sets) - s)
             for s, own in enumerate(of_sets)
         ]
-        induction = _Induction(sets, [own.loss for own in of_sets], self.paid, worth)
+        induction = _Induction(sets, losses, self.paid[rows], worth)
         money = PricesOfMoney(np.zeros(1), np.zeros(1), np.zeros(1))
         if (positive := self._prices[self._prices > 0]).size:
-            lost = np.array([own.loss.mean() for own in of_sets])
+            lost = np.array([loss.mean() for loss in losses])
             scale = float(lost.max() - lost.min()) or 1.0
             first = scale * np.geomspace(1e-3 / self._prices.sum(), 1.0 / positive.min(), _FIRST_LOOK)
             money, _ = induction.at(np.concatenate([[0.0], first]))
@@ -258,7 +280,7 @@ class ValueLearner:
                 n_trees=self.n_trees if asked.size else 1,
                 min_samples_leaf=self.min_samples_leaf,
                 random=self.random,
-                time_is_up=self._share_of_time(_ANSWERING, self.most_sets - done),
+                time_is_up=self._share_of_time(_ANSWERING, self._most_judged - done),
             )
             costs_of_answers = self.expected(grown.honest(self.target), owned)
             chosen = costs_of_answers.argmin(axis=1)
@@ -275,10 +297,12 @@ class ValueLearner:
         before = self._judge(np.asarray(steps.all(axis=0))).loss.mean()
         return int(((before - lost) / np.maximum(steps @ self._prices, 1e-300) ** 0.5).argmax())
 
-    def _grow_worth(self, own: _SetOfRows, losses: list[Array], n_left: int) -> LeafMeans:
+    def _grow_worth(
+        self, own: _SetOfRows, losses: list[Array], rows: NDArray[np.intp], n_left: int
+    ) -> LeafMeans:
         """The trees of what going on from a set is worth: they tell apart rows that lose different amounts with larger sets."""
         one_leaf = len(losses) == 1 or not own.asked.size
-        inputs = np.column_stack([self.Z[:, own.asked], own.least])
+        inputs = np.column_stack([self.Z[np.ix_(rows, own.asked)], own.least[rows]])
         fewest, most = self.value_leaves
         return LeafMeans(
             inputs[:, : 0 if one_leaf else None],

@@ -9,12 +9,11 @@ import numpy as np
 from anytime.acquisition.mean_spending import spend_mean
 from anytime.acquisition.purchase_block import PurchaseBlock
 from anytime.blocks import Memory
-from anytime.costs import UNLIMITED
+from anytime.bounded_runs import Budget, Reach
 from anytime.engine import Run, Stop
-from anytime.estimator import Budget, Reach, check_one_or_per_row
 from anytime.forest_run import ForestRun
 from anytime.plan import Plan
-from anytime.rows import Rows, warn_of_absent
+from anytime.rows import Rows
 from anytime.trees.reading import ColumnModel
 
 __all__ = ["RowwiseModel"]
@@ -55,7 +54,7 @@ class RowwiseModel(ColumnModel):
             budget, mean_budget = self._bounds_of_single_rows
         if mean_budget is not None:
             if np.ndim(mean_budget):
-                raise ValueError("mean_budget is one number, for all rows together")
+                raise ValueError("mean_budget must be one number, for all rows together")
             self._ticks("mean_budget", mean_budget)
             budget = mean_budget if budget is None else np.minimum(budget, mean_budget)
         return super()._reach(np.inf if budget is None else budget)
@@ -70,20 +69,18 @@ class RowwiseModel(ColumnModel):
         *,
         metered: bool = False,
     ) -> Run | ForestRun:
-        if budget is None and mean_budget is None:
-            budget, mean_budget = self.budget, self.mean_budget
-        n, plan = len(rows.X), self.plan_
-        if mean_budget is None or np.ndim(mean_budget) or self.meter == "model" or not plan.n_stages:
-            return super()._run_plan(rows, budget, mean_budget, due, stop, metered=metered)
-        cap = UNLIMITED if budget is None else self._ticks("budget", budget)
-        check_one_or_per_row(cap, n)
-        cap = np.minimum(np.broadcast_to(cap, n), plan.limit_ticks).astype(np.int64)
-        mean = min(int(self._ticks("mean_budget", mean_budget)), int(plan.stage_ticks[-1]))
+        mean = self._bounds(budget, mean_budget)[1]
+        exactly = mean is not None and not np.ndim(mean) and self.meter != "model" and self.plan_.n_stages > 0
+        way = self._run_within_mean if exactly else super()._run_plan
+        return way(rows, budget, mean_budget, due, stop, metered=metered)
+
+    def _spent(self, rows: Rows, mean: int, cap: Any, *, metered: bool, **ends: Any) -> Run:
+        plan, n = self.plan_, len(rows.X)
+        mean = min(mean, int(plan.stage_ticks[-1]))
         run = Run(plan, rows.X, metered=True, threads=self._threads(), held=rows.held)
         self._begin_spending(run.memory_of(0), mean)
-        spend_mean(run, mean * n, cap, due=due, stop=stop, relax=self._relax)
-        if run.incomplete.any():
-            warn_of_absent(rows)
+        cap = np.minimum(np.broadcast_to(cap, n), plan.limit_ticks).astype(np.int64)
+        spend_mean(run, mean * n, cap, relax=self._relax, **ends)
         return run
 
     def _begin_spending(self, memory: Memory, mean: int) -> None:

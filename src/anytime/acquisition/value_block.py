@@ -80,9 +80,9 @@ class AnswerInputs(NamedTuple):
         if not self.labels.size:
             return Z
         codes = X[:, self.labels]
-        known = (codes >= 0) & (codes < self.classes_of.shape[1])
-        named = np.where(known, np.where(known, codes, 0.0), 0.0).astype(np.intp)
-        named = np.where(known, self.classes_of[np.arange(self.labels.size), named], -1)
+        is_class = (codes >= 0) & (codes < self.classes_of.shape[1])
+        named = np.where(is_class, np.where(is_class, codes, 0.0), 0.0).astype(np.intp)
+        named = np.where(is_class, self.classes_of[np.arange(self.labels.size), named], -1)
         at = self.n_columns + named.shape[1] * self.n_classes
         Z[:, self.n_columns : at] = (named[:, :, None] == np.arange(self.n_classes)).reshape(len(X), -1)
         first, second = self.pairs.T
@@ -332,7 +332,7 @@ class PurchaseValueBlock(PurchaseBlock):
             bound = ~possible.all(axis=1)
             best = np.where(bound, there.argmin(axis=1), best)
             ends = np.where(bound, goal == here, ends)
-            # a row that would go on with more money ends for want of it, and may be taken up again
+            # a row that would continue with more money ends for lack of it, and may be taken up again
             dear = (ticks[of_step] > left[:, None]) & ~(memory["absent"][rows][:, None] & added[of_step]).any(
                 axis=2
             )
@@ -349,14 +349,14 @@ class PurchaseValueBlock(PurchaseBlock):
 
     def _at_price(self, going_on: Array, penalty: Array, amounts: Array) -> Array:
         """(n, steps) what going on costs in all, between the prices of money at which it is known."""
-        known = self.money.penalty
-        at = np.clip(np.searchsorted(known, penalty, side="right") - 1, 0, max(known.size - 2, 0))
-        if known.size == 1:
+        penalties = self.money.penalty
+        at = np.clip(np.searchsorted(penalties, penalty, side="right") - 1, 0, max(penalties.size - 2, 0))
+        if penalties.size == 1:
             return np.asarray(going_on[:, :, 0] + penalty[:, None] * amounts)
-        share = np.clip((penalty - known[at]) / (known[at + 1] - known[at]), 0.0, 1.0)[:, None]
+        share = np.clip((penalty - penalties[at]) / (penalties[at + 1] - penalties[at]), 0.0, 1.0)[:, None]
         each = np.arange(len(penalty))
         between = (1.0 - share) * going_on[each, :, at] + share * going_on[each, :, at + 1]
-        return np.asarray(between + np.maximum(penalty - known[-1], 0.0)[:, None] * amounts)
+        return np.asarray(between + np.maximum(penalty - penalties[-1], 0.0)[:, None] * amounts)
 
     def buy(self, memory: Memory) -> None:
         """Let rows have what they have chosen."""

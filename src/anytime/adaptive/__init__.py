@@ -1,4 +1,4 @@
-"""Cheap or costly: models that know when an expensive one is worth asking."""
+"""Cheap models in front of a costly one, and rules that decide which rows need it."""
 
 from anytime.adaptive.adaptive_classifier import AdaptiveClassifier
 from anytime.adaptive.blocks import CostlyBlock, DetachedModelError

@@ -1,4 +1,4 @@
-"""``AdaptiveClassifier``: a cheap model and a gate that know when a costly model is worth it."""
+"""``AdaptiveClassifier``: a cheap model, and a gate that decides which rows need a costly model."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from anytime._compat import Interval, StrOptions
@@ -17,16 +18,14 @@ from anytime.adaptive.adaptive_training import AdaptiveModel
 from anytime.adaptive.blocks import CostlyBlock
 from anytime.adaptive.costly import SOURCES, attached
 from anytime.adaptive.stages import Chain, Exit
+from anytime.bounded_runs import Budget
 from anytime.calibrated import holding_out
 from anytime.engine import Run
-from anytime.estimator import Budget, ClassifierFace
+from anytime.estimator import ClassifierFace
 from anytime.losses import LINKS
 from anytime.parameters import declared, not_negative, positive_integer, store
 from anytime.plan import Array, Plan
 from anytime.rows import Rows, warn_of_absent
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
 
 # what a file keeps besides the plan
 _SAVED = ("cost_penalty_", "costly_fraction_", "threshold_", "sent_", "doubt_")
@@ -36,98 +35,100 @@ _SAVED = ("cost_penalty_", "costly_fraction_", "threshold_", "sent_", "doubt_")
 class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     """A cheap model and a gate in front of a costly model, so that only rows that need it pay for it.
 
-    The gate and the cheap model are learned together, on as few features as they can share. Every row has the cheap answer
-    first; a row whose gate says so goes on to the costly model, whose answer replaces it. With ``mean_budget`` the model tries
-    several prices of features and shares of rows to send on, and held-out rows choose the most accurate within the budget.
+    The gate and the cheap model are learned together and share features. Every row gets the cheap answer first; the gate sends
+    some rows on to the costly model, whose answer replaces it. With ``mean_budget``, the model tries several values of
+    ``cost_penalty`` and ``costly_fraction``, and held-out rows choose the most accurate within the budget.
     ADAPT-GBRT and ADAPT-LIN of Nan, *Learning to predict under a budget*, 2018, chapter 5; Nan and Saligrama,
     *Adaptive Classification for Prediction Under a Budget*, NIPS 2017.
 
     Parameters
     ----------
     costly : estimator, callable, (n, C) probabilities or None, default=None
-        The costly model. A fitted estimator is used as it is, another one is fitted on all rows. Probabilities of the
-        classes for the rows of ``fit`` are enough to learn; ``attach`` gives the model itself later. A callable goes from
-        rows to probabilities. A fitted ``AdaptiveClassifier`` makes a chain of three models, and so on. None: gradient
-        boosting on all columns. Note that ``sklearn.base.clone`` makes any estimator unfitted that is not a ``FrozenEstimator``.
+        The costly model. A fitted estimator is used as it is, an unfitted one is fitted on all rows. Probabilities of the
+        classes for the rows of ``fit`` are enough for training; ``attach`` adds the model later. A callable maps rows to
+        probabilities. A fitted ``AdaptiveClassifier`` makes a chain of three models, and so on. None: gradient
+        boosting on all columns. Note that ``sklearn.base.clone`` returns an unfitted copy, except of a ``FrozenEstimator``.
     cheap : {"boost", "linear"}, default="boost"
-        What gate and cheap model are: boosted trees or linear models.
+        Type of the gate and the cheap model: boosted trees or linear models.
     mean_budget : float, default=None
-        What rows may pay on average in a prediction that names no bound. None: no limit. ``cost_penalty`` and
-        ``costly_fraction``, where not given, are chosen for it.
+        ``cost_penalty`` and ``costly_fraction`` are chosen for it, unless set.
     costly_fraction : float, default=None
-        The most rows sent to the costly model, on average. None: chosen for the budget, else 0.3.
+        Maximum share of rows sent to the costly model, on average. None: chosen for the budget, else 0.3.
     cost_penalty : float, default=None
-        Loss that one unit of cost must save to be spent. In means over rows, for gate and cheap model to buy a feature.
-        None: chosen for the mean budget, else a tenth of the entropy of the classes per price of all features.
+        Here the mean loss over rows, for features of the gate and the cheap model. None: chosen for the mean budget,
+        else a tenth of the class entropy per price of all features.
     proba_source : {"auto", "oob", "crossval", "insample"}, default="auto"
-        Where the costly model's probabilities of the training rows come from. "oob": from a forest's trees that have not
-        seen the row. "crossval": from clones fitted on folds. "insample": from the model as it is, right if it was trained
-        on other rows. "auto": the first of these that there is; the last only for what cannot be trained.
+        Source of the costly model's probabilities for the training rows. "oob": out-of-bag estimates of a forest. "crossval":
+        clones fitted on folds. "insample": the model itself, correct if it was trained on other rows. "auto": the first of
+        these that is available; the last only for models that cannot be trained.
     costly_columns : list of str or int, default=None
         Columns that the costly model takes. None: all.
     evaluation_cost : float, default=0.0
-        Price of evaluating one stage, features apart, in the unit of ``costs``. Here the stage is the costly model, such as
-        a call of a service.
+        Here the stage is the costly model, such as a call of a service.
     cheap_evaluation_cost : float, default=0.0
-        Price of evaluating gate and cheap model together, features apart.
+        Price of evaluating the gate and the cheap model together, without features.
     answer_first : bool, default=True
-        Whether a row has the cheap answer before its gate is asked. False: the gate comes first, and rows that it sends on do not
-        pay for what only the cheap model reads; they have no answer until the costly model has one.
+        Whether the cheap answer comes before the gate. False: the gate runs first, and rows that it sends on do not pay for
+        features that only the cheap model reads; they have no answer until the costly model has run.
     gate : {"both", "learned", "margin"}, default="both"
-        What decides who goes on: the learned gate, how undecided the cheap answer is, or as much of both as held-out rows find
-        best. Without held-out rows, or where the gate comes first, it is the learned one.
+        Which rows go on: by the learned gate, by the margin of the cheap answer, or by the best mixture on held-out rows.
+        Without held-out rows, or if the gate runs first, it is the learned one.
     folds : int or None, default=3
-        Folds by which trees route training rows as if they had not learned from them. A cheap model that fits its own rows too
-        well would seem to need no help. None: by what they say of their own rows, as in the thesis.
+        Cross-validation folds for routing training rows by trees not fitted to them; a cheap model that overfits its own rows
+        would seem to need no help. None: route by in-sample predictions, as in the thesis.
     n_init : int, default=None
-        Starts, all but the first random; the one with the least objective is kept. None: 1 for trees, 4 for linear models, which
-        often end in a local minimum.
+        Number of starts, all but the first random; the one with the lowest objective is kept. None: 1 for trees, 4 for linear
+        models, which often end in a local minimum.
     max_iter : int, default=None
-        Turns of learning and routing. None: 5 for trees, 50 for linear models.
+        Maximum rounds of training and routing. None: 5 for trees, 50 for linear models.
     tol : float, default=1e-4
-        Relative change of the objective at which turns end.
+        Relative change of the objective at which training stops.
     n_estimators : int, default=100
-        Number of trees or learners in the ensemble. Of gate and cheap model each, with several classes that many per class.
+        Here for the gate and the cheap model each, per class if there are several.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. They count in
-        training, in what is judged, and in the fit of a costly model that takes weights.
+        They apply to training, to the choice of settings, and to the fit of a costly model that takes weights.
     validation_fraction : float or None, default=0.2
-        Share of the training rows held out to decide on. None: none are. Thresholds and settings are chosen on them;
-        without, rows whose gate is above 0 are sent.
+        Thresholds and settings are chosen on them; without them, rows with a positive gate score are sent on.
     costly_folds : int, default=5
         Folds for the costly model's probabilities.
     time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit. Fitting the costly model and its clones on folds counts, but another
-        library's fit is not cut short: where time is short, give a model with ``costly_proba`` of the rows.
+        It includes fitting the costly model and its clones, but cannot interrupt another library's fit: if time is
+        short, pass a fitted model with ``costly_proba``.
     verbose : int, default=0
-        Whether progress is printed. 1: a line for every setting. Ctrl-C ends training with the best setting so far.
+        1: a line for every setting. Ctrl-C ends training with the best setting so far.
 
     Attributes
     ----------
     plan_ : Plan
-        A stage for each cheap model, then the costly one; ``plan_.expected_costs`` is what held-out rows pay on average.
+        A stage for each cheap model, then the costly one; ``plan_.expected_costs`` is the mean cost of held-out rows.
     cost_penalty_, costly_fraction_ : float
         The setting used.
     threshold_ : float or None
-        Rows whose gate is above it go to the costly model; None where none goes.
+        Rows with a gate score above it go to the costly model; None if none does.
     doubt_ : float
-        How much the margin of the cheap answer counts in the gate; infinite where it alone does.
+        Weight of the margin of the cheap answer in the gate; infinite if only the margin counts.
     sent_ : float
-        Share of held-out rows that do, of training rows where none are held out. It may differ from ``costly_fraction_``, which
-        bounds the mean of soft decisions.
+        Share of held-out rows (training rows if none are held out) sent to the costly model. It may differ from
+        ``costly_fraction_``, which bounds the mean of soft decisions.
     expected_cost_ : float
-        What held-out rows pay on average.
+        Mean cost of held-out rows.
     trials_ : list of GateTrial
     terms_ : Terms
         The objective on the training rows.
     trace_ : list of float
-        The objective after each turn.
+        The objective after each round.
     n_iter_ : int
-        Turns.
+        Number of rounds.
     costly_ : object
-        The fitted costly model; not after loading.
+        The fitted costly model; missing after loading.
     honest_proba_ : (n, C)
-        Probabilities of the rows of ``fit``, from a costly model that has not learned from them.
+        Probabilities for the rows of ``fit``, from costly models not fitted to them.
+
+    See Also
+    --------
+    LadderClassifier : Several cheap models and no learned gate.
+    OnlineSelector : Learns when to ask if no labels come back.
+    cascade : For services that answer requests.
 
     Examples
     --------
@@ -198,8 +199,6 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     ) -> None:
         store(self, locals())
 
-    # ------------------------------------------------------------------ learning
-
     @holding_out
     def fit(
         self,
@@ -211,25 +210,25 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         X_val: Any = None,
         y_val: Any = None,
     ) -> Self:
-        """Learn from rows. A fit that fails leaves the model as it was.
+        """Fit the model. If the fit fails, the model stays as it was.
 
         Parameters
         ----------
         X : (n, d)
-            Numbers, NaN where one is missing; columns of a table may be categories. The costly model is given the same, and
-            says so where it cannot take it; a pipeline with an imputer or an encoder can.
+            Numbers, with NaN for missing values; columns of a table may be categories. The costly model gets the same rows; if
+            it does not accept them, pass a pipeline with an imputer or an encoder.
         y : (n,)
         sample_weight : (n,), default=None
-            A row of weight 0 is as good as absent.
+            Rows of weight 0 are ignored.
         costly_proba : (n, C), default=None
-            What the costly model says of the rows, where that is known; better not from a model that has learned from them.
+            Probabilities of the costly model for the rows, if known; preferably from a model not fitted to them.
         X_val, y_val : (m, d) and (m,), default=None
-            Rows on which settings are chosen, none of which the costly model has learned from. None: a share of ``X``, as
-            ``validation_fraction`` says.
+            Rows for choosing settings, on which the costly model was not trained. None: a share of ``X``, see
+            ``validation_fraction``.
         """
         self._validate_params()
         if (X_val is None) != (y_val is None):
-            raise ValueError("give X_val and y_val together: validation rows and their truth")
+            raise ValueError("give X_val and y_val together: validation rows and their labels")
         trained = copy.copy(self)
         trained._train(X, y, sample_weight, costly_proba, X_val, y_val)
         _note_reach(trained.plan_)
@@ -239,9 +238,9 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     # ------------------------------------------------------------------ what the gate does
 
     def gate_score(self, X: Any) -> Array:
-        """(n,) Above 0: the row goes on to the costly model. Of several gates the one that is asked first.
+        """(n,) Score of the first gate; above 0, the row goes on to the costly model.
 
-        NaN where the table lacks a column that the gate reads, so that it is not asked.
+        NaN if the table lacks a column that the gate reads.
         """
         rows, chain = self._read_in(X), self._chain()
         if chain is None or not chain.exits:
@@ -271,9 +270,8 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         if run.incomplete.any():
             warn_of_absent(rows)
         on, gate = ~run.finished, plan.passes.get(exits)
-        if (
-            gate is None or exits < plan.n_stages - 1
-        ):  # gates before the last end a row's way after their stage
+        # gates before the last end a row's way after their stage
+        if gate is None or exits < plan.n_stages - 1:
             return on
         if rows.held is not None and not rows.held[plan.costs.groups_of(gate.columns())].all():
             return np.zeros_like(on)
@@ -289,27 +287,27 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         meter: str = "realised",
         row_prices: ArrayLike | None = None,
     ) -> Array:
-        """What each answer costs, (n,); known without the costly model too. See :meth:`AnytimeModel.cost`."""
-        asked = self
+        """Cost of each answer, (n,); works without the costly model. See :meth:`AnytimeModel.cost`."""
+        answering = self
         if hasattr(self, "plan_") and self.detached_ is not None:
             blocks = [b.silent if isinstance(b, CostlyBlock) else b for b in self.plan_.blocks]
-            asked = copy.copy(self)
-            asked.plan_ = replace(self.plan_, blocks=blocks)
+            answering = copy.copy(self)
+            answering.plan_ = replace(self.plan_, blocks=blocks)
         return AdaptiveModel.cost(
-            asked, X, budget, deadline, mean_budget=mean_budget, meter=meter, row_prices=row_prices
+            answering, X, budget, deadline, mean_budget=mean_budget, meter=meter, row_prices=row_prices
         )
 
     def attach(self, costly: Any) -> Self:
-        """Give the costly model that is missing: after learning from its probabilities alone, or after loading from a file.
+        """Attach the missing costly model, after training on its probabilities or after loading from a file.
 
         Parameters
         ----------
         costly : fitted estimator, or callable from rows to probabilities
-            It has to say of the probe rows that the model remembers what the costly model said in training.
+            It must reproduce the predictions that the costly model made in training for the stored probe rows.
         """
         check_is_fitted(self, "plan_")
         if not any(isinstance(block, CostlyBlock) for block in self.plan_.blocks):
-            raise ValueError("this model has no costly model outside its plan: there is nothing to attach")
+            raise ValueError("the costly model is part of this model's plan; there is nothing to attach")
         blocks = [
             attached(block, costly, self) if isinstance(block, CostlyBlock) else block
             for block in self.plan_.blocks
@@ -324,13 +322,13 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
 
     @property
     def detached_(self) -> str | None:
-        """The name of the costly model where it has to be given with ``attach``; None where all is there."""
+        """The name of the costly model if it has to be attached; None if it is present."""
         lost = [b.name for b in self._plan.blocks if isinstance(b, CostlyBlock) and b.function is None]
         return lost[0] if lost else None
 
     @property
     def expected_cost_(self) -> float:
-        """What the average held-out row pays."""
+        """Mean cost of held-out rows."""
         costs = self._plan.expected_costs
         return float(costs[-1]) if costs is not None and costs.size else 0.0
 

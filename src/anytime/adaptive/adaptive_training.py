@@ -1,7 +1,5 @@
 """How an adaptive classifier is trained: reading the rows, asking the costly model, trying settings, choosing one."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_consistent_length
 
+from anytime._compat import rows_of
 from anytime.adaptive.boosted import BoostedPairLearner
 from anytime.adaptive.choosing import HeldOutRows, Point, best_point
 from anytime.adaptive.costly import Costly, CostlyQuestion, check_kind, is_model, read_costly
@@ -35,7 +34,7 @@ from anytime.costs import BoundCosts
 from anytime.losses import LINKS, Loss, training_loss
 from anytime.plan import Array, Plan
 from anytime.trees.clock import Clock
-from anytime.trees.rows import checked_weights, has_categories, split_rows, take_rows
+from anytime.trees.rows import checked_weights, has_categories, split_rows
 from anytime.validation import naming_words, warn_caller
 
 # in units of the entropy of the classes per price of everything
@@ -90,9 +89,8 @@ class GateTask:
         return entropy / total if total > 0 else 1.0
 
 
-_Held = tuple[
-    Array, NDArray[np.intp], Array | None, Array
-]  # rows, classes, weights, the costly model's scores
+# rows, classes, weights, the costly model's scores
+_Held = tuple[Array, NDArray[np.intp], Array | None, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,10 +115,13 @@ class AdaptiveModel(BoostedModel):
         clock = Clock(self.time_budget, int(self.verbose))
         question, probabilities = self._question(X, y, sample_weight, probabilities)
         costly = self._asked(question, probabilities)
-        task = self._task(question, costly, X_val, y_val, clock)
+        self.costly_ = costly.model
+        self._learn_path(self._task(question, costly, X_val, y_val, clock), question.numbers)
+
+    def _learn_path(self, task: GateTask, X: Array) -> None:
+        """Set the fitted attributes; ``X``: all rows, those for validation too."""
         chosen = self._choose(task)
         trial, point = chosen.trial, chosen.trial.point
-        self.costly_ = costly.model
         self.cost_penalty_: float | None = trial.cost_penalty
         self.costly_fraction_: float | None = trial.fraction
         self.terms_, self.trace_ = chosen.alternation.terms, list(chosen.alternation.trace)
@@ -132,7 +133,7 @@ class AdaptiveModel(BoostedModel):
         if task.bench is None:
             on = chosen.chain.exits[0].score(task.table.X, task.loss.link) > 0
             self.sent_ = float(np.average(on, weights=task.weight))
-        self.honest_proba_ = self._honest_proba(question.numbers, costly.scores)
+        self.honest_proba_ = self._honest_proba(X, task.costly.scores)
 
     def _honest_proba(self, X: Array, costly_scores: Array) -> Array:
         plan = self.plan_
@@ -198,7 +199,7 @@ class AdaptiveModel(BoostedModel):
         return tried
 
     def _settings(self, task: GateTask) -> list[tuple[float, float]]:
-        """Gammas and fractions to be tried, the dear ones first: they are the quickest to learn."""
+        """Gammas and fractions to be tried, the expensive ones first: they are the quickest to learn."""
         search = self.mean_budget is not None and task.bench is not None
         cost_penalties = (
             [_PENALTY * task.unit] if not search else [task.unit * factor for factor in reversed(_PENALTIES)]
@@ -364,7 +365,9 @@ class AdaptiveModel(BoostedModel):
 
     def _asked(self, question: CostlyQuestion, probabilities: ArrayLike | None) -> Costly:
         """The costly model, with what it says of the rows."""
-        hint = "the costly model takes no words: give it in a pipeline that encodes them, or make numbers of them first"
+        hint = (
+            "the costly model takes no strings: pass it in a pipeline that encodes them, or encode them first"
+        )
         with naming_words(question.rows, hint=hint):
             if self.costly is not None or self.time_budget is None:
                 return read_costly(question, self.proba_source, probabilities)
@@ -394,7 +397,7 @@ class AdaptiveModel(BoostedModel):
             self.columns_ = replace(self.columns_, ensure_all_finite=True)
         if self.cheap != "boost" and self.columns_.categories:
             raise ValueError(
-                f"cheap={self.cheap!r} reads numbers, but X has columns of categories; encode them, or use cheap='boost'"
+                f"cheap={self.cheap!r} needs numbers, but X has columns of categories; encode them, or use cheap='boost'"
             )
         labels = self._checked_targets(y)
         check_consistent_length(numbers, labels)
@@ -410,7 +413,7 @@ class AdaptiveModel(BoostedModel):
                 )
             present = np.flatnonzero(weight)
             rows, numbers, labels, weight = (
-                take_rows(rows, present),
+                rows_of(rows, present),
                 numbers[present],
                 labels[present],
                 weight[present],
@@ -429,7 +432,7 @@ class AdaptiveModel(BoostedModel):
             rows = self._typed(rows)
         elif names is None and has_categories(rows) and is_model(costly):
             raise ValueError(
-                "X has columns of words, but names that are no text, by which the costly model could not be asked again; "
+                "X has columns of strings, but its column names are not strings, so the costly model could not be called again; "
                 "write X.columns = X.columns.astype(str)"
             )
         question = CostlyQuestion(
@@ -470,7 +473,7 @@ class AdaptiveModel(BoostedModel):
         """Where the columns stand that the costly model takes."""
         if self.costly_columns is None:
             return None
-        found = []
+        positions = []
         for column in np.asarray(self.costly_columns, dtype=object).tolist():
             if isinstance(column, bool) or not isinstance(column, (str, Integral)):
                 raise ValueError(f"costly_columns names columns by name or position, not by {column!r}")
@@ -479,12 +482,12 @@ class AdaptiveModel(BoostedModel):
             j = (names or []).index(column) if isinstance(column, str) else int(column)
             if not 0 <= j < self.n_features_in_:
                 raise ValueError(f"costly_columns names column {j}, but X has {self.n_features_in_} columns")
-            if j in found:
+            if j in positions:
                 raise ValueError(f"costly_columns names column {column!r} twice")
-            found.append(j)
-        if not found:
-            raise ValueError("costly_columns names no column: the costly model has to read something")
-        return np.array(found, dtype=np.int32)
+            positions.append(j)
+        if not positions:
+            raise ValueError("costly_columns is empty: name at least one column that the costly model reads")
+        return np.array(positions, dtype=np.int32)
 
     def _task(
         self, question: CostlyQuestion, costly: Costly, X_val: Any, y_val: Any, clock: Clock | None = None
@@ -531,7 +534,7 @@ class AdaptiveModel(BoostedModel):
         if X.shape[1] != self.n_features_in_:
             raise ValueError(f"X_val has {X.shape[1]} columns, but X has {self.n_features_in_}")
         if not np.isin(labels, self.classes_).all():
-            raise ValueError("y_val has classes that y does not have")
+            raise ValueError("y_val has classes that are not in y")
         weight = None
         if self.class_weight is not None:
             weight = self._class_weights(labels, training)

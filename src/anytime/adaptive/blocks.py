@@ -1,4 +1,4 @@
-"""The costly model as a stage: somebody else's estimator, which a file knows by name only."""
+"""The costly model as a stage: an estimator of another library, of which a file holds only the name."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def scores_of_probabilities(probabilities: ArrayLike) -> Array:
 
     Probabilities are kept at least 1e-12, since forests give exact zeros.
     """
-    given = np.asarray(probabilities, dtype=np.float64)
-    logs = np.log(np.clip(given, _LEAST_PROBABILITY, 1.0))
-    return np.asarray(logs[:, 1:] - logs[:, :1] if given.shape[1] == 2 else logs)
+    shares = np.asarray(probabilities, dtype=np.float64)
+    logs = np.log(np.clip(shares, _LEAST_PROBABILITY, 1.0))
+    return np.asarray(logs[:, 1:] - logs[:, :1] if shares.shape[1] == 2 else logs)
 
 
 class CostlyBlock(Block):
@@ -80,8 +80,8 @@ class CostlyBlock(Block):
         self.reads_in_order = np.asarray(columns, dtype=np.int32)
         self.width = 1 if self.n_classes == 2 else self.n_classes
         self.calibration, self.probe, self.said = (
-            None if given is None else np.array(given, dtype=np.float64, ndmin=2)
-            for given in (calibration, probe, said)
+            None if values is None else np.array(values, dtype=np.float64, ndmin=2)
+            for values in (calibration, probe, said)
         )
         self._check()
         if self.probe is not None and self.said is None and function is not None:
@@ -101,9 +101,9 @@ class CostlyBlock(Block):
         if self.said is None:
             return
         if self.probe is None or self.said.shape != (len(self.probe), self._n_values):
-            raise ValueError("probe rows and what the costly model said of them do not fit")
+            raise ValueError("the probe rows and the costly model's predictions for them do not match")
         if not np.isfinite(self.said).all():
-            raise ValueError("what a costly model said of probe rows must be finite")
+            raise ValueError("the costly model's predictions for probe rows must be finite")
 
     @property
     def _n_values(self) -> int:
@@ -140,7 +140,7 @@ class CostlyBlock(Block):
         what = "probabilities" if self.calibration is None else "numbers"
         if values.shape != (len(X), self._n_values):
             raise ValueError(
-                f"the costly model {self.name!r} gave an array of shape {values.shape}, but needs {what} of shape "
+                f"the costly model {self.name!r} returned an array of shape {values.shape} instead of {what} of shape "
                 f"({len(X)}, {self._n_values})"
             )
         wrong = ~np.isfinite(values).all(axis=1)
@@ -148,7 +148,7 @@ class CostlyBlock(Block):
             wrong |= ((values < -_ROUNDING) | (values > 1 + _ROUNDING)).any(axis=1)
         if wrong.any():
             raise ValueError(
-                f"the costly model {self.name!r} gave {what} that are none for {wrong.sum()} of {len(X)} rows, such as "
+                f"the costly model {self.name!r} returned invalid {what} for {wrong.sum()} of {len(X)} rows, such as "
                 f"{values[wrong][0].tolist()}"
             )
         return values
@@ -156,13 +156,13 @@ class CostlyBlock(Block):
     def attached(self, function: Callable[[Array], ArrayLike], name: str | None = None) -> CostlyBlock:
         """The block with a model, which has to say of the probe rows what is remembered; if nothing is, it gets this name."""
         if self.probe is not None and self.said is not None:
-            found = self._ask(function, self.probe)
-            off = np.abs(found - self.said) / np.maximum(1.0, np.abs(self.said))
+            answers = self._ask(function, self.probe)
+            off = np.abs(answers - self.said) / np.maximum(1.0, np.abs(self.said))
             wrong = int((off > _TOLERANCE).any(axis=1).sum())
             if wrong:
                 raise ValueError(
                     f"this is not the costly model {self.name!r} that the gate was trained for: on {wrong} of {len(off)} probe "
-                    f"rows what it says differs by up to {off.max():.3g}; give that model, or fit the gate again"
+                    f"rows its predictions differ by up to {off.max():.3g}; pass that model, or fit the gate again"
                 )
         return CostlyBlock(
             self.name if name is None or self.said is not None else name,

@@ -137,9 +137,8 @@ class BoostedPairLearner:
         """A tree for the cheap model and one for the gate in turns, as long as one of them finds a split worth its price."""
         cheap, base = self._cheap(probabilities)
         gate, gate_base = self._gate(probabilities, cheap.bought)
-        idle: dict[
-            GradientRounds, int
-        ] = {}  # who found nothing when how much was bought: it will not before more is
+        # who found nothing when how much was bought: it will not before more is
+        idle: dict[GradientRounds, int] = {}
         for _ in range(self.n_estimators):
             for ensemble in (cheap, gate):
                 owned = 0 if ensemble.bought is None else int(ensemble.bought.sum())

@@ -1,7 +1,5 @@
 """Held-out rows choose: which gate, which cheap model, and how many rows to send on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -58,10 +56,10 @@ class HeldOutRows:
 
     def points(self, chain: Chain, doubts: Sequence[float] = (0.0,)) -> list[Point]:
         """What a chain comes to without its first gate, and with it as it sends ever more rows on, up to all of them."""
-        found: list[tuple[float | None, float]] = [(None, 0.0)]
+        thresholds: list[tuple[float | None, float]] = [(None, 0.0)]
         for doubt in doubts if chain.answer_first else (0.0,):
-            found += [(t, doubt) for t in _cuts(chain.at(0.0, doubt).exits[0].score(self.X, self.link))]
-        return self.at(chain, found)
+            thresholds += [(t, doubt) for t in _cuts(chain.at(0.0, doubt).exits[0].score(self.X, self.link))]
+        return self.at(chain, thresholds)
 
     def at(self, chain: Chain, cuts: Sequence[tuple[float | None, float]]) -> list[Point]:
         """What it comes to at given thresholds and doubts of its first gate; None: without it."""

@@ -5,8 +5,6 @@ probabilities come from out-of-bag trees or from folds, unless the model has nev
 where this is left open).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,17 +13,18 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_regressor
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import has_fit_parameter
 
+from anytime._compat import rows_of
 from anytime.adaptive.blocks import METHODS, CostlyBlock, TableReader, scores_of_probabilities
 from anytime.adaptive.embedding import as_trees, embedded
 from anytime.adaptive.questions import Costly, CostlyQuestion
 from anytime.adaptive.stages import Chain
 from anytime.plan import Array
 from anytime.trees.clock import inner_fit
-from anytime.trees.rows import fold_rows, has_categories, take_rows
+from anytime.trees.rows import fold_rows, has_categories
+from anytime.validation import is_fitted
 
 __all__ = ["SOURCES", "Costly", "CostlyQuestion", "attached", "check_kind", "is_model", "read_costly"]
 
@@ -35,15 +34,15 @@ _GIVEN = "given probabilities"
 _ROUNDING = 1e-6  # by which probabilities may miss 1 in all
 
 
-def read_costly(question: CostlyQuestion, source: str, given: ArrayLike | None = None) -> Costly:
+def read_costly(question: CostlyQuestion, source: str, costly_proba: ArrayLike | None = None) -> Costly:
     """Whatever stands for the costly model, fitted if need be, with honest scores of the rows.
 
-    Probabilities (n, C) of the rows are ``given``, so that a model which gives none itself is calibrated beside them, or come
-    from one of ``SOURCES``. "auto": out-of-bag where a forest has them, else from folds; as they are for what cannot be trained,
+    Probabilities (n, C) of the rows are ``costly_proba``, which also calibrate a model without probabilities, or come from one of
+    ``SOURCES``. "auto": out-of-bag where a forest has them, else from folds; as they are for what cannot be trained,
     a callable or a frozen estimator.
     """
     costly = question.costly
-    probabilities = None if given is None else _checked_probabilities(given, question)
+    probabilities = None if costly_proba is None else _checked_probabilities(costly_proba, question)
     if not is_model(costly):
         scores = scores_of_probabilities(_checked_probabilities(costly, question))
         return Costly(_opaque(_GIVEN, None, question), scores, None)
@@ -56,16 +55,15 @@ def read_costly(question: CostlyQuestion, source: str, given: ArrayLike | None =
         return Costly(
             _opaque(_name(costly), function, question), scores_of_probabilities(probabilities), costly
         )
-    fitted = _is_fitted(costly)
+    fitted = is_fitted(costly)
     if fitted:
         _check_columns(costly, question)
     model = costly if fitted else _fit(_seeded(costly, question.random), question, None)
     _check_known(model, question.classes)
     if probabilities is not None and _method(model) == METHODS[0]:
         return _as_stage(model, probabilities, question)
-    if (
-        probabilities is not None and fitted
-    ):  # it is only calibrated on what it says, which is not worth training it again
+    # it is only calibrated on what it says, which is not worth training it again
+    if probabilities is not None and fitted:
         source = "insample"
     stage = _as_stage(model, _honest_values(model, fitted, question, source), question)
     return stage if probabilities is None else replace(stage, scores=scores_of_probabilities(probabilities))
@@ -149,7 +147,7 @@ def check_kind(costly: Any) -> None:
         wrong = f"of type {_name(costly)}, which has no predict_proba and cannot be called"
     if wrong is not None:
         raise TypeError(
-            "costly has to be a classifier, an object with predict_proba and classes_, a function from rows to probabilities, or "
+            "costly must be a classifier, an object with predict_proba and classes_, a function from rows to probabilities, or "
             f"probabilities; it is {wrong}"
         )
 
@@ -159,16 +157,6 @@ def _are_numbers(values: Any) -> bool:
         return bool(np.asarray(values, dtype=np.float64).ndim)
     except (TypeError, ValueError):
         return False
-
-
-def _is_fitted(model: Any) -> bool:
-    try:
-        check_is_fitted(model)
-    except NotFittedError:
-        return False
-    except TypeError:  # not an estimator of scikit-learn's kind
-        return True
-    return True
 
 
 def _method(model: Any) -> str:
@@ -237,63 +225,66 @@ class _Asked:
 
 
 def _by_class(values: ArrayLike, model: Any, classes: NDArray[Any]) -> Array:
-    given = np.asarray(values, dtype=np.float64)
-    known = np.asarray(getattr(model, "classes_", classes))
-    if np.array_equal(known, classes):
-        return given
-    out = np.zeros((len(given), classes.size))
-    out[:, np.searchsorted(classes, known)] = given
+    columns = np.asarray(values, dtype=np.float64)
+    classes_of_model = np.asarray(getattr(model, "classes_", classes))
+    if np.array_equal(classes_of_model, classes):
+        return columns
+    out = np.zeros((len(columns), classes.size))
+    out[:, np.searchsorted(classes, classes_of_model)] = columns
     return out
 
 
 def _check_known(model: Any, classes: NDArray[Any]) -> None:
     """Refuse a model of other classes; of some of them it may know nothing."""
-    known = getattr(model, "classes_", None)
-    if known is not None and not set(np.asarray(known).tolist()) <= set(classes.tolist()):
+    trained = getattr(model, "classes_", None)
+    if trained is not None and not set(np.asarray(trained).tolist()) <= set(classes.tolist()):
         raise ValueError(
-            f"the costly model knows the classes {np.asarray(known).tolist()[:8]}, but here there are {classes.tolist()[:8]}: "
-            "its labels have to be among these"
+            f"the costly model was trained on the classes {np.asarray(trained).tolist()[:8]}, but y has {classes.tolist()[:8]}: "
+            "its classes must be among those of y"
         )
 
 
 def _check_columns(model: Any, question: CostlyQuestion) -> None:
     """Refuse a fitted model that takes another number of columns than it would be given."""
-    known, given = getattr(model, "n_features_in_", None), question.read_columns.size
-    if known is None or known == given:
+    n_trained, n_read = getattr(model, "n_features_in_", None), question.read_columns.size
+    if n_trained is None or n_trained == n_read:
         return
     if question.read is not None:
-        raise ValueError(f"the costly model was fitted on {known} columns, but costly_columns= names {given}")
+        raise ValueError(
+            f"the costly model was fitted on {n_trained} columns, but costly_columns= names {n_read}"
+        )
     raise ValueError(
-        f"the costly model was fitted on {known} columns, but X has {given}: name those that it takes with costly_columns="
+        f"the costly model was fitted on {n_trained} columns, but X has {n_read}: "
+        "name the columns that it takes with costly_columns="
     )
 
 
 def _checked_probabilities(probabilities: ArrayLike, question: CostlyQuestion) -> Array:
-    given, kind = np.asarray(probabilities, dtype=np.float64), np.asarray(probabilities).dtype
+    shares, kind = np.asarray(probabilities, dtype=np.float64), np.asarray(probabilities).dtype
     n, c = len(question.numbers), question.classes.size
-    if given.ndim == 1 and c == 2:
-        given = np.column_stack([1.0 - given, given])
-    if given.shape != (n, c):
+    if shares.ndim == 1 and c == 2:
+        shares = np.column_stack([1.0 - shares, shares])
+    if shares.shape != (n, c):
         raise ValueError(
-            f"the costly model's probabilities have shape {given.shape}, but X and y ask for ({n}, {c}): a row per row of X, "
-            "a column for each class in sorted order"
+            f"the costly model's probabilities have shape {shares.shape}, but need ({n}, {c}): one row per row of X, "
+            "one column per class in sorted order"
         )
-    wrong = ~((given >= 0) & (given <= 1 + 1e-9)).all(axis=1)
+    wrong = ~((shares >= 0) & (shares <= 1 + 1e-9)).all(axis=1)
     if wrong.any():
         first = int(wrong.argmax())
         raise ValueError(
             f"the costly model's probabilities must lie between 0 and 1; in {wrong.sum()} of {n} rows they do not, first in row "
-            f"{first}: {given[first].tolist()}"
+            f"{first}: {shares[first].tolist()}"
         )
     rounding = c * float(np.finfo(kind).eps) if kind.kind == "f" else 0.0
-    wrong = np.abs(given.sum(axis=1) - 1.0) > max(_ROUNDING, rounding)
+    wrong = np.abs(shares.sum(axis=1) - 1.0) > max(_ROUNDING, rounding)
     if wrong.any():
         first = int(wrong.argmax())
         raise ValueError(
             f"the costly model's probabilities of the classes must add up to 1; in {wrong.sum()} of {n} rows they do not, first "
-            f"in row {first}: {given[first].tolist()}"
+            f"in row {first}: {shares[first].tolist()}"
         )
-    return given
+    return shares
 
 
 # ---------------------------------------------------------------------- scores of rows it has not learned from
@@ -323,10 +314,10 @@ def _values(model: Any, method: str, X: Any, classes: NDArray[Any]) -> Array:
         X = np.asarray(X, dtype=np.float64)  # it was trained on arrays, and would wonder at names
     if method == "predict":
         return np.asarray(np.asarray(model.predict(X))[:, None] == classes, dtype=np.float64)
-    given = np.asarray(getattr(model, method)(X), dtype=np.float64)
+    outputs = np.asarray(getattr(model, method)(X), dtype=np.float64)
     if method == "predict_proba":
-        return _by_class(given, model, classes)
-    return given[:, None] if given.ndim == 1 else given
+        return _by_class(outputs, model, classes)
+    return outputs[:, None] if outputs.ndim == 1 else outputs
 
 
 def _by_folds(costly: Any, method: str, question: CostlyQuestion) -> Array:
@@ -344,10 +335,10 @@ def _by_folds(costly: Any, method: str, question: CostlyQuestion) -> Array:
             lost = np.setdiff1d(numbers, numbers[train])[0]
             rows = "1 row" if (count := (numbers == lost).sum()) == 1 else f"{count} rows"
             raise ValueError(
-                f"class {question.classes.tolist()[lost]!r} has {rows}, too few to train {_name(costly)} by folds; give more, "
-                "or proba_source='insample'"
+                f"class {question.classes.tolist()[lost]!r} has {rows}, too few for cross-validation of {_name(costly)}; "
+                "give more, or set proba_source='insample'"
             ) from error
-        return _values(model, method, take_rows(_as_rows(question.rows), test), question.classes)
+        return _values(model, method, rows_of(_as_rows(question.rows), test), question.classes)
 
     done = Parallel(n_jobs=question.n_jobs, prefer="threads")(
         delayed(judged)(train, test, random) for (train, test), random in zip(folds, seeds, strict=True)
@@ -356,7 +347,7 @@ def _by_folds(costly: Any, method: str, question: CostlyQuestion) -> Array:
     for (_, test), part in zip(folds, done, strict=True):
         if part.shape[1] != out.shape[1]:
             raise ValueError(
-                f"y has too few rows of some class to train {_name(costly)} by folds; give proba_source='insample'"
+                f"y has too few rows of some class for cross-validation of {_name(costly)}; set proba_source='insample'"
             )
         out[test] = part
     return out
@@ -373,7 +364,7 @@ def _seeded(costly: Any, random: np.random.RandomState) -> Any:
 def _fit(model: Any, question: CostlyQuestion, rows: NDArray[np.intp] | None) -> Any:
     X, y, weight = _as_rows(question.rows), question.y, question.weight
     if rows is not None:
-        X, y, weight = take_rows(X, rows), y[rows], None if weight is None else weight[rows]
+        X, y, weight = rows_of(X, rows), y[rows], None if weight is None else weight[rows]
     weights = (
         {"sample_weight": weight} if weight is not None and has_fit_parameter(model, "sample_weight") else {}
     )

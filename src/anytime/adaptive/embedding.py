@@ -1,7 +1,5 @@
 """Costly models that are made of trees: they go into the plan themselves, so that rows pay for their own paths."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -33,8 +31,8 @@ def as_trees(model: Any, question: CostlyQuestion) -> Imported | None:
             imported = import_trees(model)
         except (TypeError, ValueError):
             return None
-    known = imported.classes
-    if known is None or not np.array_equal(known, question.classes) or not imported.columns.are_plain:
+    labels = imported.classes
+    if labels is None or not np.array_equal(labels, question.classes) or not imported.columns.are_plain:
         return None
     if imported.link in _VOTES:
         return imported if imported.trees.value.shape[1] == question.classes.size else None
@@ -88,9 +86,9 @@ def _within_budget(model: Any) -> bool:
 def _reads_alike(columns: Columns, question: CostlyQuestion) -> bool:
     """Whether a model takes rows as numbers that are those of the plan, codes of categories included."""
     read = question.read_columns
-    known = {int(read[j]): words for j, words in columns.categories.items()}
+    own_words = {int(read[j]): words for j, words in columns.categories.items()}
     here = {j: words for j, words in question.columns.categories.items() if j in read}
-    return known == here and np.isnan(columns.missing_value) and not columns.rounded_down
+    return own_words == here and np.isnan(columns.missing_value) and not columns.rounded_down
 
 
 def embedded(trees: Imported, values: Array, model: Any, question: CostlyQuestion) -> Costly:
@@ -115,7 +113,7 @@ def embedded(trees: Imported, values: Array, model: Any, question: CostlyQuestio
 def best_slope(votes: Array, y: NDArray[np.intp], weight: Array | None) -> float:
     """The factor of votes (n, K) with the least log-loss."""
     loss = training_loss("logistic" if votes.shape[1] == 1 else "multinomial")
-    found = minimize_scalar(
+    optimum = minimize_scalar(
         lambda log: loss(np.exp(log) * votes, y, weight), bounds=(-3.0, 6.0), method="bounded"
     )
-    return float(np.exp(found.x))
+    return float(np.exp(optimum.x))

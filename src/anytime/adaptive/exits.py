@@ -1,9 +1,9 @@
 """Where rows leave: margins at which the answers of a chain of models are sure enough.
 
 A row goes from model to model and leaves at the first whose margin, how far its leading class is ahead, is large enough; the last
-keeps who is left. For a price of a unit of cost the margins are chosen one after the other, the dearest first, each the best for
-the rows that come so far, until none changes: what is gained never falls. Margins flatter the rows that they were chosen on, so
-rows are judged by the margins that other rows choose for about the same cost.
+keeps who is left. For a price of a unit of cost the margins are chosen one after the other, the most expensive first, each the
+best for the rows that come so far, until none changes: what is gained never falls. Margins flatter the rows that they were chosen
+on, so rows are judged by the margins that other rows choose for about the same cost.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Answers:
 def best_margins(answers: Answers, price: float, start: Array | None = None) -> Array:
     """(L,) Margins with the most rows answered rightly, less ``price`` for each unit of cost.
 
-    Infinite where nobody leaves, minus infinity where all do. ``start``: where the search begins; None: nobody leaves early.
+    Infinite if no row leaves, minus infinity if all do. ``start``: where the search begins; None: no row leaves early.
     """
     worth = answers.weight[:, None] * (answers.right - price * answers.cost)
     n_exits = answers.margin.shape[1]
@@ -139,7 +139,7 @@ def crossed_path(
 ) -> tuple[list[Array], list[NDArray[np.int32]]]:
     """The path, and where each row leaves, (n,), by margins that rows of other parts choose for about the same cost.
 
-    The path is margins from the dearest to the cheapest, such that no others that were found are as cheap and as accurate.
+    The path is margins from the most expensive to the cheapest, such that no others that were found are as cheap and as accurate.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def _scaled(answers: Answers, prices: Iterable[float]) -> list[float]:
 
 
 def _turns(answers: Answers, prices: Sequence[float]) -> list[Array]:
-    """Margins for rising prices, then for falling ones: a search goes on from the last, and finds others on its way back."""
+    """Margins for rising prices, then for falling ones: a search continues from the last, and finds others on its way back."""
     turns: list[Array] = []
     for price in [*prices, *prices[-2::-1]]:
         turns.append(best_margins(answers, price, turns[-1] if turns else None))
@@ -195,15 +195,15 @@ def _turns(answers: Answers, prices: Sequence[float]) -> list[Array]:
 def _frontier(answers: Answers, turns: Sequence[Array]) -> tuple[list[Array], Array]:
     """Those that no other is as cheap and as accurate as, and their costs, falling.
 
-    On the way from one to the next exits change one by one, the dearest first.
+    On the way from one to the next exits change one by one, the most expensive first.
     """
     margins = turns[0].copy()
-    found = {margins.tobytes(): margins.copy()}
+    distinct = {margins.tobytes(): margins.copy()}
     for after in turns[1:]:
         for k in np.flatnonzero(margins != after)[::-1]:
             margins[k] = after[k]
-            found.setdefault(margins.tobytes(), margins.copy())
-    every = list(found.values())
+            distinct.setdefault(margins.tobytes(), margins.copy())
+    every = list(distinct.values())
     left = [answers.leaves(some) for some in every]
     cost, right = (
         np.array([answers.mean(values, leaves) for leaves in left])

@@ -1,4 +1,4 @@
-"""``LadderClassifier``: answers on ever more columns, and a costly model for who is still in doubt."""
+"""``LadderClassifier``: cheap models on more and more columns, and a costly model for the uncertain rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from anytime._compat import Interval
 from anytime.adaptive.adaptive_classifier import AdaptiveClassifier
@@ -23,7 +23,7 @@ from anytime.boosting.objective import MeanLoss
 from anytime.losses import LINKS
 from anytime.parameters import declared, not_negative, store
 from anytime.plan import Array, Plan
-from anytime.trees.clock import Clock, inner_fit
+from anytime.trees.clock import inner_fit
 from anytime.trees.rows import fold_rows
 from anytime.validation import warn_caller
 
@@ -37,41 +37,37 @@ _SILENT = constant_block(np.zeros(1))  # a gate that has nothing to say: the mar
 
 @declared(like=AdaptiveClassifier)
 class LadderClassifier(AdaptiveClassifier):
-    """Several cheap models on ever more columns in front of a costly one; a row leaves at the first that is sure of its answer.
+    """Cheap models on more and more columns in front of a costly one; a row leaves at the first that is confident enough.
 
-    Groups of columns are put in the order in which boosting buys them at falling prices. Each exit answers with a blend of
-    boosted and random trees on a beginning of that order, and keeps rows whose margin is large enough; the others go on, in the
-    end to the costly model. All margins are chosen together, on training rows that the models have not learned from and on
-    validation rows where there are some, for many prices; then ``mean_budget`` or ``tolerance`` choose among those. It is the
-    recursion of adaptive approximation (Nan, *Learning to predict under a budget*, 2018, chapter 5, remark 2) with all
-    stages learned at once, and margins for gates.
+    Groups of columns are ordered by when boosting buys them at falling prices. Each exit answers with a blend of boosted and
+    random trees on a prefix of that order, and rows with a large enough margin leave; the others go on, finally to the costly
+    model. All margins are chosen together, by cross-validation on training rows and on validation rows if there are any, for many
+    exchange rates; ``mean_budget`` or ``tolerance`` then choose among these. It is the recursion of adaptive approximation (Nan,
+    *Learning to predict under a budget*, 2018, chapter 5, remark 2) with all stages learned at once, and margins for gates.
 
     Parameters
     ----------
     mean_budget : float, default=None
-        What rows may pay on average in a prediction that names no bound. None: no limit. The most accurate choice within it
-        is taken.
+        The most accurate choice within it is taken.
     tolerance : float, default=0.01
-        Without a mean budget: how much accuracy may be lost against the costly model; the cheapest choice within it. It is kept
-        on the rows that judge: validation rows where there are some, else training rows by folds. On new rows it is an estimate
-        and no bound: it is meant to hold on average over sets of data, and single ones may lose more. With a mean budget it is
-        not looked at: all accuracy that it buys is wanted.
+        Without a mean budget: accuracy that may be lost compared with the costly model; the cheapest choice within it is taken.
+        It holds on validation rows if there are any, else on cross-validated training rows. For new rows it is an estimate, not
+        a bound: it holds on average over data sets, and a single one may lose more. Ignored with a mean budget.
     caution : float, default=0.5
-        Of the tolerance: how many standard errors of the loss are added to it, the loss being that of rows whose margins were
-        chosen by other rows. Training rows count in it as far as they agree with validation rows. The more, the surer and dearer.
-        Where rows are so few that the error alone exceeds the tolerance, all go to the costly model: give a larger tolerance
-        then.
+        For the tolerance: number of standard errors added to the estimated loss, which is measured on rows that did not choose
+        the margins. Training rows count as far as they agree with validation rows. Larger values are safer and more expensive.
+        With so few rows that the error alone exceeds the tolerance, all rows go to the costly model: use a larger tolerance then.
     n_estimators : int, default=100
-        Number of trees or learners in the ensemble. Boosted trees of each exit, and as many random ones.
+        Here boosted trees per exit, and as many random ones.
     max_leaf_nodes : int, default=31
-        The most leaves of a tree. None: no limit. Of boosted trees.
+        Here of boosted trees.
     min_samples_leaf : int, default=20
-        The fewest training rows in a leaf. Of boosted trees.
+        Here of boosted trees.
     folds : int, default=3
-        Folds by which training rows are judged: a whole ladder, with columns of its own, is learned without each of them. Equal
+        Cross-validation folds of the training rows: a whole ladder, with its own columns, is trained without each fold. Equal
         rows are in the same fold.
     verbose : int, default=0
-        Whether progress is printed. 1: a line for every exit. Ctrl-C ends training with the exits so far.
+        1: a line for every exit. Ctrl-C ends training with the exits so far.
 
     Attributes
     ----------
@@ -79,14 +75,19 @@ class LadderClassifier(AdaptiveClassifier):
         A stage for each exit, then the costly model. Its qualities and expected costs are of the rows that judge, which have also
         chosen the margins; the accuracies of ``points_`` are without that.
     points_ : list of Point
-        What all choices come to, on validation rows where there are some, by falling cost. Their accuracy is the costly model's
-        less what is lost by rows whose margins were chosen, for about the same cost, by other rows.
+        Estimated cost and accuracy of all choices, on validation rows if there are any, by falling cost. The accuracy is that of
+        the costly model minus the loss on rows whose margins were chosen, at about the same cost, by other rows.
     margins_ : (L,)
-        From which on rows leave, of the exits that are in use.
+        Margin thresholds of the exits in use.
     sent_ : float
         Share of rows that go to the costly model.
     expected_cost_, costly_, honest_proba_
         As in :class:`AdaptiveClassifier`.
+
+    See Also
+    --------
+    AdaptiveClassifier : One cheap model with a learned gate.
+    PrunedForestClassifier : A forest pruned until it fits a mean budget.
 
     Examples
     --------
@@ -100,6 +101,7 @@ class LadderClassifier(AdaptiveClassifier):
     (True, True)
     """
 
+    _spreads = "tasks"  # folds
     cheap = "boost"
     validation_fraction = None
     answer_first = True
@@ -148,19 +150,8 @@ class LadderClassifier(AdaptiveClassifier):
 
     # ------------------------------------------------------------------ learning
 
-    def _train(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: ArrayLike | None,
-        probabilities: ArrayLike | None,
-        X_val: Any,
-        y_val: Any,
-    ) -> None:
-        clock = Clock(self.time_budget, int(self.verbose))
-        question, probabilities = self._question(X, y, sample_weight, probabilities)
-        costly = self._asked(question, probabilities)
-        task = self._task(question, costly, X_val, y_val, clock)
+    def _learn_path(self, task: GateTask, X: Array) -> None:
+        costly = task.costly
         if task.weight is not None:  # so that a training row counts as much as one for validation
             task = replace(task, weight=task.weight / task.weight.mean())
         models, n_rungs = self._models(task)
@@ -175,7 +166,7 @@ class LadderClassifier(AdaptiveClassifier):
         path = self._path(models, n_rungs, task, train, judge)
         self.points_ = [choice.point for choice in path]
         best = self._choice(path, task.clock.over)
-        self.costly_, self.doubt_ = costly.model, 1.0
+        self.doubt_ = 1.0
         self.cost_penalty_ = self.costly_fraction_ = None  # there is no learned gate
         self.sent_ = 0.0 if best is None else best.point.sent
         self.threshold_ = None if best is None else best.point.threshold
@@ -227,7 +218,8 @@ class LadderClassifier(AdaptiveClassifier):
         learner = RungLearner(
             task.table, objective, task.base, len(self.classes_), n_estimators=self.n_estimators,
             learning_rate=self.learning_rate, max_leaf_nodes=self.max_leaf_nodes, min_samples_leaf=self.min_samples_leaf,
-            folds=folds, seed=int(task.random.randint(2**31)), n_threads=threads, over=lambda: task.clock.over,
+            folds=folds, seed=int(task.random.randint(2**31)), n_threads=threads,
+            over=(lambda: task.clock.over) if np.isfinite(task.clock.seconds) else None,
         )  # fmt: skip
         singles = SingleLearner(learner, task.costs)
         rungs: list[Rung] = []
@@ -258,7 +250,7 @@ class LadderClassifier(AdaptiveClassifier):
         warn_caller(f"{why}: the ladder has {done} of up to {most} exits before its last model")
 
     def _most(self, task: GateTask) -> float:
-        """What the costly model costs at most: an exit as dear as that is of no use."""
+        """What the costly model costs at most: an exit as expensive as that is of no use."""
         costs, costly = task.costs, task.costly
         groups = costs.closure(costs.groups_of(costly.block.columns(0)))
         return costs.costs.amount(int(costs.prices[groups].sum())) + (costly.cost or self.evaluation_cost)
@@ -278,28 +270,27 @@ class LadderClassifier(AdaptiveClassifier):
         for number, which in enumerate([(costly,), *_chains(costly, n_rungs, judge)]):
             if number > 1 and task.clock.over:  # the exits that there are have been tried
                 break
-            answers = known = judge.answers(which)
+            answers = all_answers = judge.answers(which)
             own = judge.answers(which, judge.own_scores)
             if judge is not train:
-                known = train.answers(which) + answers
-            for margins, crossed in zip(*crossed_path(known, part), strict=True):
+                all_answers = train.answers(which) + answers
+            for margins, crossed in zip(*crossed_path(all_answers, part), strict=True):
                 # honest scores are of models of fewer rows, own ones of rows that were learned from: new rows come between
                 cost = max(answers.mean_cost(margins), own.mean_cost(margins))
                 choices.append(
-                    LadderChoice.of(which, margins, cost, answers, known, crossed, len(task.y), costly)
+                    LadderChoice.of(which, margins, cost, answers, all_answers, crossed, len(task.y), costly)
                 )
         return sorted(choices, key=lambda choice: -choice.point.cost)
 
     def _choice(self, path: Sequence[LadderChoice], short_of_time: bool) -> LadderChoice | None:
-        """The best; None where all are too dear. Short of time, the best that goes on from the first exit, if any does."""
+        """The best; None where all are too expensive. Short of time, the best that continues from the first exit, if any does."""
         if self.mean_budget is not None:
             enough = [c for c in path if best_point([c.point], self.mean_budget) is not None]
         else:
             most = self.tolerance + 1e-12
             enough = [c for c in path if max(c.loss + self.caution * c.error, c.own_loss) <= most]
-        exact = (
-            self.mean_budget is not None
-        )  # without it the costly model is among them: it loses nothing against itself
+        # without it the costly model is among them: it loses nothing against itself
+        exact = self.mean_budget is not None
 
         def rank(choice: LadderChoice) -> tuple[float, float]:
             return -choice.point.accuracy if exact else 0.0, choice.point.cost
@@ -350,9 +341,8 @@ class LadderClassifier(AdaptiveClassifier):
         ]
         plan = self._chain_of_exits(margins, which, models, task).plan(task.costs, task.base, link)
         plan = replace(plan, expected_costs=np.array(expected))
-        if len(paid) > len(
-            which
-        ):  # the costly model has exits of its own, whose answers are not known one by one
+        # the costly model has exits of its own, whose answers are not known one by one
+        if len(paid) > len(which):
             return plan
         right = [
             np.average(answers.right[rows, np.minimum(left, k)], weights=answers.weight)
@@ -387,18 +377,18 @@ class LadderClassifier(AdaptiveClassifier):
 
     @property
     def margins_(self) -> Array:
-        """(L,) Margins from which on rows leave, of the exits that are in use."""
+        """(L,) Margin thresholds of the exits in use."""
         return np.array([-exit.threshold for exit in self._exits()])
 
     def gate_score(self, X: Any) -> Array:
-        """(n,) Above 0: the row goes on from the first exit that is in use; NaN where the table lacks a column of its gate."""
+        """(n,) Score of the first exit in use; above 0, the row goes on. NaN if the table lacks a column of its gate."""
         rows, exits = self._read_in(X), self._exits()
         if not exits:
             return np.full(len(rows.X), np.inf if self._asks else -np.inf)
         return self._gate_says(exits[0], rows)
 
     def sent(self, X: Any) -> NDArray[np.bool_]:
-        """(n,) Whether each row passes all exits and goes on to the costly model; nobody where the last exit keeps all."""
+        """(n,) Whether each row passes all exits and goes on to the costly model; none if the last exit keeps all rows."""
         rows, exits = self._read_in(X), self._exits()
         on = np.full(len(rows.X), self._asks)
         if rows.held is not None and exits:

@@ -31,9 +31,8 @@ class ScoredRows:
     # of each model alone, after each of its stages: (n, ceil(G / 8)) groups bought, eight to a byte, and (n,)
     # ticks paid for evaluation. All models but the costly one have one stage
     bills: Sequence[Sequence[_Bill]]
-    own_scores: Sequence[
-        Array
-    ]  # (n, K): what the models themselves say, which may have learned from the rows
+    # (n, K): what the models themselves say, which may have learned from the rows
+    own_scores: Sequence[Array]
     _after: dict[tuple[int, ...], list[_Bill]] = field(default_factory=dict)
     _paid: dict[tuple[int, ...], list[Array]] = field(default_factory=dict)
 
@@ -44,7 +43,7 @@ class ScoredRows:
         return cls(bench, scores, [bills for bills, _ in ran], [own for _, own in ran])
 
     def paid(self, which: Sequence[int]) -> Array:
-        """(S, n) What rows have paid after each stage of some of the models, if nobody leaves before the last."""
+        """(S, n) cumulative cost of rows after each stage of some of the models, if no row leaves before the last."""
         models = tuple(which)
         return np.array(
             [self._amounts(models[: k + 1])[-1] for k in range(len(models) - 1)] + self._amounts(models)
@@ -106,13 +105,13 @@ class LadderChoice:
         margins: Array,
         cost: float,
         judging: Answers,
-        known: Answers,
+        all_answers: Answers,
         crossed: NDArray[np.integer],
         n_train: int,
         costly: int,
     ) -> LadderChoice:
-        """``crossed``: where all rows that are ``known`` leave by margins of others; training rows are the first of them."""
-        loss, error = judged_loss(known, crossed, n_train)
+        """``crossed``: exits of the rows of ``all_answers``, training rows first, by margins that other rows chose."""
+        loss, error = judged_loss(all_answers, crossed, n_train)
         accuracy = float(np.average(judging.reference, weights=judging.weight)) - loss
         models = np.array(which)
         sent = float(np.average(models[judging.leaves(margins)] == costly, weights=judging.weight))
@@ -122,7 +121,7 @@ class LadderChoice:
 
     @property
     def used(self) -> tuple[list[int], Array]:
-        """Models with which somebody leaves, and margins of all but the last of them, which keeps who is left."""
+        """Models at which rows leave, and margins of all but the last of them, which keeps the remaining rows."""
         last = int(np.argmax(np.append(self.margins, -np.inf) == -np.inf))
         kept = [k for k in range(last) if self.margins[k] < np.inf]
         return [self.which[k] for k in (*kept, last)], self.margins[kept]

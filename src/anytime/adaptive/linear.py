@@ -158,7 +158,7 @@ class LinearPairLearner:
             loss = training_loss("logistic" if n_classes == 2 else "multinomial")
         elif loss.smoothness is None:
             raise ValueError(
-                f"the loss {loss.name!r} has no smoothness, so that it is not known how far to step"
+                f"the loss {loss.name!r} has no smoothness constant, so the step size is unknown; give Loss(..., smoothness=...)"
             )
         self.divergence = KullbackLeibler() if divergence is None else divergence
         self.loss = loss
@@ -170,8 +170,8 @@ class LinearPairLearner:
             max_steps,
             tol,
         )
-        given = np.ones(len(y)) if weight is None else weight
-        self.share = given / given.sum()
+        weights = np.ones(len(y)) if weight is None else weight
+        self.share = weights / weights.sum()
         self.mean, self.scale, self.Z = standardised(X, self.share, standardise)
         self.costs, self.penalty = costs, GroupPenalty(costs, cost_penalty)
         ones = np.column_stack([self.Z, np.ones(len(y))])
@@ -204,8 +204,11 @@ class LinearPairLearner:
             W[:], b[:] = wide * random.standard_normal(W.shape), wide * random.standard_normal(b.shape)
         elif LINKS[self.loss.link].classifies and np.unique(self.y).size > 1:
             fitted = LogisticRegression(max_iter=200).fit(self.Z, self.y, self.share * len(self.y))
-            known = np.unique(self.y) if self.n_outputs > 1 else np.zeros(1, dtype=np.intp)
-            W[:, 1 + known], b[1 + known] = fitted.coef_.T[:, : known.size], fitted.intercept_[: known.size]
+            present = np.unique(self.y) if self.n_outputs > 1 else np.zeros(1, dtype=np.intp)
+            W[:, 1 + present], b[1 + present] = (
+                fitted.coef_.T[:, : present.size],
+                fitted.intercept_[: present.size],
+            )
         return self.at(W, b)
 
     # ------------------------------------------------------------------ the M-step
@@ -282,13 +285,13 @@ class LinearPairLearner:
 
 def standardised(X: Array, share: Array, standardise: bool) -> tuple[Array, Array, Array]:
     """Centres and scales of the columns, and the rows so measured; a missing or infinite value counts as the centre."""
-    known = np.isfinite(X)
-    filled = np.where(known, X, 0.0)
-    mass = share @ known
+    finite = np.isfinite(X)
+    filled = np.where(finite, X, 0.0)
+    mass = share @ finite
     mean = np.divide(share @ filled, mass, out=np.zeros(X.shape[1]), where=mass > 0)
     if not standardise:
-        return np.zeros_like(mean), np.ones_like(mean), np.where(known, X, mean)
-    centred = np.where(known, X - mean, 0.0)
+        return np.zeros_like(mean), np.ones_like(mean), np.where(finite, X, mean)
+    centred = np.where(finite, X - mean, 0.0)
     deviation = np.sqrt(share @ centred**2)
     scale = np.where(deviation > 1e-12 * (1.0 + np.abs(mean)), deviation, 1.0)
     constant = deviation <= 1e-12 * (1.0 + np.abs(mean))

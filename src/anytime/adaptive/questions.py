@@ -1,7 +1,5 @@
 """What a costly model is asked, and what comes of it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -73,8 +71,8 @@ class Costly:
         """(m, K) scores of other rows."""
         if self.model is None:
             raise ValueError(
-                "X_val needs a costly model that can be asked: only its probabilities of the rows of X are given; give the model "
-                "as costly, with costly_proba where they are known, or leave X_val out"
+                "X_val needs a costly model that can predict, but costly holds only probabilities for the rows of X; pass the "
+                "model as costly, with its probabilities as costly_proba, or leave X_val out"
             )
         if not self.exits:
             return self.block.outputs(0, X)

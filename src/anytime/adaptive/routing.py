@@ -74,10 +74,10 @@ def routing_probabilities(
     if fraction <= 0:
         return np.zeros_like(odds), np.inf
 
-    given = None if weight is None else np.asarray(weight, dtype=np.float64)
+    weights = None if weight is None else np.asarray(weight, dtype=np.float64)
 
     def sent(price: float) -> float:
-        return float(np.average(expit(odds - price), weights=given))
+        return float(np.average(expit(odds - price), weights=weights))
 
     if fraction >= 1 or sent(0.0) <= fraction:
         return expit(odds), 0.0
@@ -108,8 +108,8 @@ def shares_of(weight: ArrayLike | None, n: int) -> Array:
     """(n,) Weights that add up to 1."""
     if weight is None:
         return np.full(n, 1.0 / n)
-    given = np.asarray(weight, dtype=np.float64)
-    return np.asarray(given / given.sum())
+    weights = np.asarray(weight, dtype=np.float64)
+    return np.asarray(weights / weights.sum())
 
 
 # ---------------------------------------------------------------------- how far a gate is from the probabilities

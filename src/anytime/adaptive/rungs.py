@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from anytime.forests.growing import ClassTree, ClassTreeGrower
 from anytime.forests.impurity import Entropy
 from anytime.losses import Loss
 from anytime.plan import Array
+from anytime.spreading import one_after_the_other, side_by_side
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower, join
@@ -153,7 +155,7 @@ def penalised_boosting(
 def column_sets(
     order: Sequence[NDArray[np.intp]], costs: BoundCosts, most: float, n_sets: int
 ) -> list[NDArray[np.bool_]]:
-    """Up to so many beginnings of the order, as masks of columns: what is free, then each dearer by about one factor.
+    """Up to so many beginnings of the order, as masks of columns: what is free, then each more expensive by about one factor.
 
     All are cheaper than ``most``.
     """
@@ -174,7 +176,7 @@ def column_sets(
 def sets_as_dear(
     order: Sequence[NDArray[np.intp]], costs: BoundCosts, sets: Sequence[NDArray[np.bool_]]
 ) -> list[NDArray[np.bool_]]:
-    """Beginnings of another order, one for each of the sets and about as dear; without columns where there is no order."""
+    """Beginnings of another order, one for each of the sets and about as expensive; without columns where there is no order."""
     if not order:
         return [np.zeros_like(columns) for columns in sets]
     bought, prices = _beginnings(order, costs)
@@ -232,8 +234,8 @@ class RungLearner:
         Rows that are left out in turn, so that trees judge rows that they have not learned from.
     seed : int
     n_threads : int
-    over : callable
-        Whether time is up: then boosting ends with the trees it has.
+    over : callable, default=None
+        Whether time is up: then boosting ends with the trees it has. None: never.
     """
 
     def __init__(
@@ -250,9 +252,11 @@ class RungLearner:
         folds: Sequence[NDArray[np.intp]],
         seed: int,
         n_threads: int = 1,
-        over: Callable[[], bool] = lambda: False,
+        over: Callable[[], bool] | None = None,
     ) -> None:
-        self.over = over
+        self.over = over or _never
+        # a clock is this process'
+        self.side_by_side = side_by_side if over is None else one_after_the_other
         self.table, self.objective, self.base, self.n_classes = table, objective, base, n_classes
         self.n_estimators, self.learning_rate, self.folds, self.seed = (
             n_estimators,
@@ -270,16 +274,11 @@ class RungLearner:
 
     def learn(self, columns: NDArray[np.bool_], by_fold: Sequence[NDArray[np.bool_]]) -> Rung:
         """A rung on these columns, and what rungs without each fold, on columns of their own, say of its rows."""
+        jobs = [*zip(by_fold, self.folds, strict=True), (columns, None)]
+        *by_others, parts = self.side_by_side(RungLearner._part, (self,), jobs)
         scores = np.empty((2, len(self.objective), self.base.size))
-        for fold, own in zip(self.folds, by_fold, strict=True):
-            others = np.setdiff1d(np.arange(len(self.objective)), fold)
-            scores[0, fold] = self._boosted(own, others).scores[fold]
-            scores[1, fold] = TreeBlock(self._random(own, others)).outputs(0, self.table.X[fold])
-        parts, boosting = [self._random(columns)], self._boosted(columns)
-        if boosting.rounds:
-            boosted = boosting.trees(one_stage=True)
-            add_base(boosted, boosted.value, self.base)
-            parts.insert(0, boosted)
+        for fold, said in zip(self.folds, by_others, strict=True):
+            scores[:, fold] = said
         judged = scores[-len(parts) :]
         shares = _blend(self.objective.loss, judged, self.objective.y, self.objective.weight)
         scaled = [
@@ -287,6 +286,20 @@ class RungLearner:
         ]
         whole = join(scaled, [sum(trees.n_trees for trees in scaled)])
         return Rung(TreeBlock(whole), np.einsum("p,pnk->nk", shares, judged))
+
+    def _part(self, job: tuple[NDArray[np.bool_], NDArray[np.intp] | None]) -> Any:
+        """Of a fold, (2, m, K), what boosted and random trees without it say of it; without a fold, trees of all rows."""
+        columns, fold = job
+        if fold is not None:
+            others = np.setdiff1d(np.arange(len(self.objective)), fold)
+            boosted, random = self._boosted(columns, others), self._random(columns, others)
+            return np.stack([boosted.scores[fold], TreeBlock(random).outputs(0, self.table.X[fold])])
+        parts, boosting = [self._random(columns)], self._boosted(columns)
+        if boosting.rounds:
+            trees = boosting.trees(one_stage=True)
+            add_base(trees, trees.value, self.base)
+            parts.insert(0, trees)
+        return parts
 
     def _boosted(self, columns: NDArray[np.bool_], rows: NDArray[np.intp] | None = None) -> GradientRounds:
         """Boosted trees of some rows, and their scores of all."""
@@ -314,6 +327,10 @@ class RungLearner:
         trees = join([tree.arrays for tree in grown], [len(grown)])
         value = trees.value[:, 1:] - trees.value[:, :1] if self.base.size == 1 else trees.value
         return replace(trees, value=np.ascontiguousarray(value / len(grown)), n_outputs=self.base.size)
+
+
+def _never() -> bool:
+    return False
 
 
 def _blend(loss: Loss, scores: Array, y: NDArray[np.intp], weight: Array) -> Array:

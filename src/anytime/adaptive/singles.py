@@ -5,8 +5,6 @@ row by row, and are cheaper where rows need different ones. They end a ladder in
 themselves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -77,8 +75,7 @@ class SingleLearner:
 
     def pruned(self) -> list[Rung]:
         """One forest, pruned to several mean costs."""
-        plan = self._pruned(None)
-        by_fold = [self._pruned(others) for others in self._others]
+        plan, *by_fold = self.rungs.side_by_side(SingleLearner._pruned, (self,), [None, *self._others])
         rungs = []
         assert plan.expected_costs is not None
         for cost, block in zip(plan.expected_costs, plan.blocks, strict=True):
@@ -125,6 +122,6 @@ def _as_dear(plan: Plan, cost: float) -> int:
 
 def _by_position(costs: BoundCosts) -> FeatureCosts:
     """The same prices with columns named by their place."""
-    given = costs.costs
-    groups = {name: np.flatnonzero(costs.column_group == g).tolist() for g, name in enumerate(given.names)}
-    return FeatureCosts(prices=given.prices, groups=groups, requires=given.requires, unit=given.unit)
+    prices = costs.costs
+    groups = {name: np.flatnonzero(costs.column_group == g).tolist() for g, name in enumerate(prices.names)}
+    return FeatureCosts(prices=prices.prices, groups=groups, requires=prices.requires, unit=prices.unit)

@@ -60,7 +60,7 @@ class Exit:
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """Exits from the cheapest to the dearest, and the model that answers what is left.
+    """Exits from the cheapest to the most expensive, and the model that answers what is left.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Chain:
     def plan(self, costs: BoundCosts, base: Array, link: str) -> Plan:
         """One stage per model, each of which replaces the answer.
 
-        The last gate is asked before the last stage, so that whoever stops earlier does not pay for it. The gates before it end a
+        The last gate is asked before the last stage, so that rows that stop earlier do not pay for it. The gates before it end a
         row's way after their stage, for otherwise rows would have to be asked again at each further one.
         """
         n = len(self.exits)

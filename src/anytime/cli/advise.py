@@ -60,16 +60,16 @@ def next_purchase(
         _print(advice)
 
 
-def _row(given: str) -> Any:
+def _row(argument: str) -> Any:
     """The JSON object that was typed, or that a file or a pipe holds."""
-    if not given.strip():
+    if not argument.strip():
         raise UsageError("--row is empty: give a JSON object, a file, or - for a pipe")
-    where = "standard input" if given == "-" else given
+    where = "standard input" if argument == "-" else argument
     try:
-        if given.lstrip()[:1] in ("{", "["):
-            where, text = "--row", given
+        if argument.lstrip()[:1] in ("{", "["):
+            where, text = "--row", argument
         else:
-            text = sys.stdin.read() if given == "-" else Path(given).read_text(encoding="utf-8")
+            text = sys.stdin.read() if argument == "-" else Path(argument).read_text(encoding="utf-8")
         row = json.loads(text)
     except UnicodeDecodeError:
         raise CliError(f"{where} is not JSON: it is not text in UTF-8") from None
@@ -78,7 +78,7 @@ def _row(given: str) -> Any:
     except ValueError as error:
         raise CliError(f"{where} is not JSON: {error}") from None
     if not isinstance(row, (dict, list)):
-        raise CliError(f"{where} must be an object by column, or a list of values in their order")
+        raise CliError(f"{where} must be an object with column names, or a list of values in column order")
     return row
 
 

@@ -1,7 +1,5 @@
 """The list of commands. What each takes and does stands in its own file."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -77,11 +77,11 @@ def convert(
     Example: anytime convert model.txt --costs prices.yaml --validation valid.csv --target y -o model.anytime
     """
     if (validation is None) != (target is None):
-        raise UsageError("--validation and --target go together: rows, and the column with the truth")
+        raise UsageError("--validation and --target go together: the rows, and their column of true labels")
     if mean_budget is not None and validation is None:
-        raise UsageError("--mean-budget needs rows that pay and are judged: give --validation and --target")
+        raise UsageError("--mean-budget needs validation rows: give --validation and --target")
     if train is not None and mean_budget is None:
-        raise UsageError("--train is for --mean-budget: a model that keeps all of its trees learns nothing")
+        raise UsageError("--train is used only with --mean-budget: without pruning, no leaf is refitted")
     check_writable(output)
     prices = read_costs(costs)
     imported = _labelled(_import(source, trusted), classes)
@@ -137,7 +137,7 @@ def _import(path: Path, trusted: bool) -> Imported:
 
     if path.suffix.lower() == ".anytime":
         raise UsageError(
-            f"{path} is an .anytime model already: predict, curve, serve and others take it as it is"
+            f"{path} is already an .anytime model: use it directly with predict, curve, serve and the other commands"
         )
     if not refuse_pickle(path, trusted):
         return import_file(path)

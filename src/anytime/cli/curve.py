@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -82,7 +83,7 @@ def judge(model: Any, X: Any, y: Any, metric: str | None, meter: str | None, lab
     """``anytime.curve`` with a spinner."""
     from anytime.curves import curve as evaluate
 
-    with step(f"judging {model.n_stages_} stages on {len(y)} rows"):
+    with step(f"evaluating {model.n_stages_} stages on {len(y)} rows"):
         return evaluate(model, X, y, metric=metric, meter=meter and str(meter), label=label)  # type: ignore[arg-type]
 
 
@@ -102,7 +103,7 @@ def contents(judged: AnytimeCurve) -> dict[str, Any]:
         "unit": judged.unit,
         "timeliness": _timeliness(judged),
         "cost_to_reach": {f"{part:.0%}": judged.stopping_cost(part) for part in _SHARES},
-        "purchases": [{"group": p.group, "stage": p.stage, "price": p.price} for p in judged.purchases],
+        "purchases": [asdict(purchase) for purchase in judged.purchases],
         "points": {str(name): table[name].tolist() for name in table.columns},
     }
 
@@ -136,13 +137,18 @@ def _print_curve(judged: AnytimeCurve, n_rows: int) -> None:
 
 
 def _header(judged: AnytimeCurve) -> list[str]:
-    return ["stage", f"cost ({judged.unit})" if judged.unit else "cost", judged.metric, "groups"]
+    branch = ["branch"] if judged.has_branches else []
+    return ["stage", *branch, f"cost ({judged.unit})" if judged.unit else "cost", judged.metric, "groups"]
 
 
 def _line(judged: AnytimeCurve, j: int) -> list[str]:
-    stage = 0 if judged.stages is None else int(judged.stages[j])
+    assert judged.stages is not None
+    assert judged.branches is not None
+    number_of = int(judged.branches[j])
+    branch = ["chain" if number_of < 0 else str(number_of)] if judged.has_branches else []
     return [
-        str(stage),
+        str(int(judged.stages[j])),
+        *branch,
         number(float(judged.costs[j]), 6),
         share(float(judged.values[j])),
         str(judged.groups_bought()[j]),

@@ -57,7 +57,7 @@ def demo(
     _judge(models, data, output)
     model = models["SpeedBoost"]
     model.save(output / "digits.anytime")
-    _write_table(data, output / "test.csv")
+    data.test.X.assign(digit=data.test.y).to_csv(output / "test.csv", index=False, float_format="%.6g")
     _ask_one_image(model, features, data)
     _say_goodbye(output, time.monotonic() - began)
 
@@ -78,17 +78,17 @@ def _prepare(features: Features, output: Path, quick: bool) -> Digits:
     from anytime.cli.profiling import print_prices
     from anytime.datasets.images import load_digit_images
 
-    with step("making the images"):
+    with step("creating the images"):
         images, y, train, valid, test = load_digit_images()
     split = [rows[::3] if quick else rows for rows in (np.concatenate([train, valid]), test)]
     _heading(1, "What do features cost on this machine?")
     _say(
-        f"{sum(map(len, split)):,} grey images of digits, moved, turned and noisy, and {len(features.names)} ways to "
-        "describe one. Each way is timed, one image after the other:"
+        f"{sum(map(len, split)):,} grey images of digits, shifted, rotated and noisy, and {len(features.names)} ways to "
+        "describe an image. Each way is timed, one image at a time:"
     )
     with step("measuring"):
         typical = list(images[split[0][: 20 if quick else 60]])
-        costs = features.profile(typical, repeats=3, path=output / "costs.yaml")
+        costs = features.profile(typical, n_repeats=3, path=output / "costs.yaml")
     console().print()
     print_prices(costs)
     _heading(2, "All features of all images")
@@ -100,8 +100,8 @@ def _prepare(features: Features, output: Path, quick: bool) -> Digits:
         for rows, end in zip(split, ends, strict=True)
     ]
     _say(
-        f"{table.shape[1]} columns in {time.monotonic() - began:.1f} s; {len(split[0])} images to train on, "
-        f"{len(split[1])} to judge by."
+        f"{table.shape[1]} columns in {time.monotonic() - began:.1f} s; {len(split[0])} images for training, "
+        f"{len(split[1])} for testing."
     )
     return Digits(costs, *parts)
 
@@ -123,20 +123,20 @@ def _train(data: Digits, quick: bool) -> dict[str, Any]:
     from anytime.cli import digits
 
     rounds = 10 if quick else 20
-    _heading(3, "Two models of the same trees")
-    with step("training with an eye on prices"):
+    _heading(3, "Two models with the same kind of trees")
+    with step("training SpeedBoost"):
         speedboost = digits.speedboost(data, rounds)
     left_out = digits.groups_left_out(speedboost, data.costs)
     _say(
-        "SpeedBoost: at.SpeedBoostClassifier buys what gains most per millisecond on held-out images, and renews its model "
-        f"after a purchase. It buys {', '.join(speedboost.order_)}."
-        + (f" Never bought, as it does not pay: {listing(left_out)}." if left_out else "")
+        "SpeedBoost: at.SpeedBoostClassifier buys the group that gains most per millisecond on held-out images, and retrains "
+        f"after each purchase. It buys {', '.join(speedboost.order_)}."
+        + (f" Not worth their price: {listing(left_out)}." if left_out else "")
     )
-    with step("training as usual"):
+    with step("training ordinary boosting"):
         usual = digits.usual(data, rounds)
     _say(
-        "as usual: at.GradientBoostingClassifier, blind to prices. Its trees look everywhere, so the first ones want nearly "
-        "everything."
+        "as usual: at.GradientBoostingClassifier, which ignores prices. Its trees use all groups, so even the first ones need "
+        "nearly everything."
     )
     return {"SpeedBoost": speedboost, "as usual": usual}
 
@@ -146,21 +146,17 @@ def _judge(models: dict[str, Any], data: Digits, output: Path) -> None:
     from anytime.curves import compare
 
     _heading(4, f"What does a millisecond buy? Accuracy on {len(data.test.y)} new images")
-    with step("judging every stage"):
+    with step("evaluating every stage"):
         comparison = compare(models, data.test.X, data.test.y)
     print_comparison(comparison, log=True)
     comparison.report(output / "report.html", title="Reading digits under a budget")
     try:
         axes = comparison.plot(log=True)
     except ImportError:
-        _say("curve.png is left out: matplotlib is not installed (pip install 'anytime[plot]').")
+        _say("curve.png is skipped: matplotlib is not installed (pip install 'anytime[plot]').")
     else:
         axes.set_title("Reading digits under a budget")
         axes.figure.savefig(output / "curve.png", dpi=150)
-
-
-def _write_table(data: Digits, path: Path) -> None:
-    data.test.X.assign(digit=data.test.y).to_csv(path, index=False, float_format="%.6g")
 
 
 # ---------------------------------------------------------------------- 5: one image
@@ -172,7 +168,9 @@ def _ask_one_image(model: Any, features: Features, data: Digits) -> None:
     i = _telling_image(model, data)
     raw, truth = data.test.images[i], data.test.y[i]
     _heading(5, f"One new image, a {truth}: features are computed only while there is time")
-    _say("Not any image: the clearest of those that the first glance gets wrong and everything gets right.")
+    _say(
+        "Chosen for show: among the images that the first stage gets wrong and the full model right, the clearest."
+    )
     _print_image(raw)
     console().print()
     session = Session(model, features)
@@ -183,9 +181,9 @@ def _ask_one_image(model: Any, features: Features, data: Digits) -> None:
         rows.append(_row(f"deadline {1e3 * seconds:g} ms", session.predict(raw, deadline=seconds), session))
     rows.append(_row(f"stop at {1e3 * _PATIENCE:g} ms", _interrupted(session, raw), session))
     rows.append(_row("50% is enough", session.predict(raw, confidence=0.5), session))
-    rows.append(_row("take your time", session.predict(raw), session))
-    print_table(["<asked for", "<says", "sure", "cost", "took", "<ended by", "<computed"], rows)
-    _say("cost: by the prices above. took: on the clock. Both in ms. 'stop' came from another thread.")
+    rows.append(_row("no limit", session.predict(raw), session))
+    print_table(["<request", "<answer", "sure", "cost", "took", "<ended by", "<computed"], rows)
+    _say("cost: by the prices above; took: on the clock; both in ms. Another thread sent 'stop'.")
 
 
 def _telling_image(model: Any, data: Digits) -> int:
@@ -268,13 +266,13 @@ def _say(text: str) -> None:
 
 
 def _say_goodbye(output: Path, seconds: float) -> None:
-    _heading(6, f"Done in {seconds:.0f} s. What is in {output}")
+    _heading(6, f"Done in {seconds:.0f} s. Files in {output}")
     files = {
         "report.html": "the curves with a budget slider: open it in a browser",
         "curve.png": "the curves as a picture",
-        "digits.anytime": "the SpeedBoost model: no pickle, safe to pass on",
+        "digits.anytime": "the SpeedBoost model: not a pickle, safe to share",
         "costs.yaml": "the prices measured above",
-        "test.csv": "features of the new images, and the digit",
+        "test.csv": "features and digits of the test images",
     }
     for name, what in files.items():
         if (output / name).exists():

@@ -3,8 +3,6 @@
 Exit codes: 1 for bad data or a bad file, 2 for a bad command line, 130 after Ctrl-C, 141 when the reader of a pipe left.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import sys
@@ -81,7 +79,7 @@ class Commands(TyperGroup):
             if debug:
                 raise
             _say("error", _sentence(error))
-            sys.exit(_exit_code(error))
+            sys.exit(int(getattr(error, "exit_code", 1)))
         if result == INTERRUPTED:  # Ctrl-C before the command began
             _stop(INTERRUPTED)
         sys.exit(result if isinstance(result, int) else 0)
@@ -146,10 +144,6 @@ def _missing_package(error: ImportError) -> str:
     if package in _EXTRAS:
         return f"this needs {package}, which is not installed: pip install 'anytime[{_EXTRAS[package]}]'"
     return one_line(str(error)) or f"cannot import {error.name}"
-
-
-def _exit_code(error: Exception) -> int:
-    return int(getattr(error, "exit_code", 1))
 
 
 # ---------------------------------------------------------------------- streams

@@ -1,7 +1,5 @@
 """``anytime export``: a model for ONNX Runtime, or as a C header."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -53,15 +51,13 @@ def export(
     """
     form = _format(output) if form is None else form
     if (budget is not None or mean_budget is not None) and budgets is not None:
-        raise UsageError(
-            "--budgets and --budget or --mean-budget exclude each other: one answer for each, or one"
-        )
+        raise UsageError("--budgets cannot be combined with --budget or --mean-budget")
     if form is Format.c and (budgets is not None or float32):
         raise UsageError(
             "--budgets and --float32 are for ONNX: a C header reads doubles and answers at every budget"
         )
     if form is Format.onnx and name is not None:
-        raise UsageError("--name is for C")
+        raise UsageError("--name applies to C headers only")
     amounts = None if budgets is None else _amounts(budgets)
     check_writable(output)
     loaded = load_model(model, costly, trusted)
@@ -73,22 +69,22 @@ def export(
         if loaded.n_stages_ == 0:
             ticks = plan.stage_ticks if mean_budget is None else plan.mean_ticks
             first = amount(plan.costs.costs.amount(int(ticks[0])), unit)
-            given = f"--budget {budget:g}" if mean_budget is None else f"--mean-budget {mean_budget:g}"
-            raise CliError(f"{given} buys no stage: the first costs {first}")
+            bound = f"--budget {budget:g}" if mean_budget is None else f"--mean-budget {mean_budget:g}"
+            raise CliError(f"{bound} buys no stage: the first costs {first}")
     with step(f"writing {output}"):
         if form is Format.onnx:
             loaded.to_onnx(output, budgets=amounts, dtype="float32" if float32 else "float64")
         else:
             loaded.to_c(output, name=name)
     if counted_by_stages:
-        note("a written model keeps no account of each row: its budgets count the most that stages can cost")
+        note("the exported model does not track what rows pay: budgets count the maximum cost of stages")
     console().print(f"wrote {output}: {output.stat().st_size / 1e3:,.0f} kB", soft_wrap=True)
 
 
 def _format(output: Path) -> Format:
     format_of_ending = {".onnx": Format.onnx, ".h": Format.c, ".c": Format.c}
     if output.suffix.lower() not in format_of_ending:
-        raise UsageError(f"{output} does not say what to write: name it .onnx or .h, or give --format")
+        raise UsageError(f"{output} does not end in .onnx or .h: rename it, or give --format")
     return format_of_ending[output.suffix.lower()]
 
 

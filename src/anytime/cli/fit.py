@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _DEAR_START = 0.5  # share of all costs that a first answer should not take
 _SMALL = 1_000_000  # numbers in a table
 _FEWEST = 10  # rows from which some can be held out
+_FEW = 30  # held-out rows below which chance decides much of their quality
 _MOST_CLASSES = 20  # whole numbers with more distinct values are taken for amounts, not for labels
 
 
@@ -185,7 +186,9 @@ def fit(
     train, test = split_rows(answers, holdout, classify, seed)
     _announce(X, answers, classify, grouped)
     if holdout and not len(test):
-        note(f"fewer than {_FEWEST} rows: none are held out, and nothing is known of new ones")
+        note(f"fewer than {_FEWEST} rows: none are held out, so the quality on new rows is unknown")
+    elif 0 < len(test) < _FEW:
+        note(f"only {len(test)} rows are held out: their quality says little about new rows")
     with step(f"training {type(estimator).__name__}"), few_threads(X.size):
         fitted = train_model(estimator, X.iloc[train], answers[train], classify, prices, own_settings, seed)
     fitted.save(output)
@@ -220,15 +223,15 @@ def _bounds(
     return {name: value for name, value in bounds.items() if value is not None}
 
 
-def _length(estimator: Any, model: ModelName, n: int | None, given: dict[str, Any]) -> dict[str, int]:
+def _length(estimator: Any, model: ModelName, n: int | None, settings: dict[str, Any]) -> dict[str, int]:
     """``--n-estimators`` under the estimator's name for it, unless ``--set`` has named it."""
     if n is None:
         return {}
     parameters = estimator.get_params(deep=False)
     name = next((name for name in _LENGTHS if name in parameters), None)
     if name is None or model in (ModelName.linear, ModelName.linear_tree):
-        raise UsageError(f"--n-estimators does not go with --model {model}, which has none")
-    return {} if name in given else {name: n}
+        raise UsageError(f"--model {model} has no --n-estimators")
+    return {} if name in settings else {name: n}
 
 
 # ---------------------------------------------------------------------- training
@@ -240,20 +243,20 @@ def train_model(
     y: NDArray[Any],
     classify: bool,
     costs: FeatureCosts,
-    given: dict[str, Any],
+    settings: dict[str, Any],
     seed: int,
 ) -> Any:
-    """Fit an anytime model around ``estimator`` with the parameters ``given``; a budget is the anytime model's."""
+    """Fit an anytime model around ``estimator`` with these settings; a budget is the anytime model's."""
     import numpy as np
 
     from anytime.estimator import AnytimeModel
     from anytime.trees import AnytimeClassifier, AnytimeRegressor
 
     if isinstance(estimator, AnytimeModel):  # one of our own: it needs no wrapping
-        return estimator.set_params(costs=costs, **given).fit(X, y)
+        return estimator.set_params(costs=costs, **settings).fit(X, y)
     face = AnytimeClassifier if classify else AnytimeRegressor
-    budget = given.pop("budget", None)
-    wrapped = face(estimator.set_params(**given), costs=costs, budget=budget, random_state=seed)
+    budget = settings.pop("budget", None)
+    wrapped = face(estimator.set_params(**settings), costs=costs, budget=budget, random_state=seed)
     if not classify or type(estimator).__name__ != "XGBClassifier":
         return wrapped.fit(X, y)
     labels, numbers = np.unique(y, return_inverse=True)  # XGBoost knows no labels but 0, 1, 2, …
@@ -342,12 +345,12 @@ def _reject_words(X: pd.DataFrame, model: ModelName, path: Path) -> None:
         takers = ", ".join(name for name in ModelName if name not in _NEEDS_NUMBERS)
         raise UsageError(
             f"{path}: --model {model} needs numbers, but {listing(words)} "
-            f"{'holds' if len(words) == 1 else 'hold'} words; use one of {takers}, or encode them"
+            f"{'holds' if len(words) == 1 else 'hold'} strings; use one of {takers}, or encode them"
         )
 
 
 def _words(X: pd.DataFrame) -> list[str]:
-    """Columns that are taken as words."""
+    """Columns that are read as categories."""
     return [str(name) for name in X.columns if X[name].dtype == "category"]
 
 
@@ -363,7 +366,7 @@ def is_classification(y: pd.Series[Any], task: TaskName, target: str, path: Path
     classify = task is TaskName.classification or (task is TaskName.auto and (not numeric or few_numbers))
     if distinct < 2:
         raise CliError(
-            f"{path}: the target {target!r} has one value only, {y.iloc[0]}; there is nothing to learn"
+            f"{path}: the target {target!r} has only one value, {y.iloc[0]}; there is nothing to learn"
         )
     if classify and not numeric and distinct > len(y) / 2:
         raise CliError(
@@ -382,7 +385,7 @@ def _wants_groups(asked: bool | None, model: ModelName, priced: bool) -> bool:
     return asked
 
 
-def read_settings(estimator: Any, given: list[str]) -> dict[str, Any]:
+def read_settings(estimator: Any, texts: list[str]) -> dict[str, Any]:
     """What ``--set`` says, as parameters of the estimator; values are YAML."""
     import yaml
 
@@ -390,7 +393,7 @@ def read_settings(estimator: Any, given: list[str]) -> dict[str, Any]:
         name: value for name, value in estimator.get_params(deep=False).items() if name not in _OPTIONS
     }
     settings: dict[str, Any] = {}
-    for text in given:
+    for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not name:
             raise UsageError(f"--set {text!r} is not of the form NAME=VALUE, as in --set max_depth=3")
@@ -442,7 +445,7 @@ def _announce(X: pd.DataFrame, y: NDArray[Any], classify: bool, grouped: bool) -
     trees = ", one group per tree" if grouped else ""
     print_title(f"{counted(len(X), 'row')}, {counted(X.shape[1], 'column')}: {what}{trees}")
     if words := _words(X):
-        print_text(f"taken as words: {listing(words)}")
+        print_text(f"read as categories: {listing(words)}")
 
 
 def _summarise(model: Any, X: pd.DataFrame, y: NDArray[Any], rows: str) -> None:
@@ -462,6 +465,4 @@ def _mention_groups(model: Any) -> None:
     """Say so when the first answer that costs anything costs nearly everything."""
     paid = model.stage_costs_[model.stage_costs_ > 0]
     if paid.size and paid[0] > _DEAR_START * paid[-1]:
-        note(
-            "the first answer costs most of what there is to pay; --one-group-per-tree makes cheaper ones possible"
-        )
+        note("the first answer costs most of the total price; --one-group-per-tree allows cheaper ones")

@@ -96,6 +96,7 @@ def grow(
     Example: anytime grow digits.csv --target digit --time-budget 300 -o digits.anytime
     """
     import anytime as at
+    from anytime._compat import rows_of
     from anytime.cli.growing import watched
 
     page, home = report or output.with_suffix(".html"), folder or output.with_suffix(".search")
@@ -118,9 +119,9 @@ def grow(
     print_title(rows.what)
     unit = "mult-adds" if costs is None else model.costs.unit or "cost"
     with watched(home, model.time_budget, unit):
-        model.fit(_taken(rows.X, train), rows.y[train])
+        model.fit(rows_of(rows.X, train), rows.y[train])
     model.save(output)
-    _summarise(model, _taken(rows.X, test), rows.y[test], unit)
+    _summarise(model, rows_of(rows.X, test), rows.y[test], unit)
     _write_report(home, page, data, rows, unit)
     console().print(f"wrote {output} and {page}; the search is in {home}", soft_wrap=True)
 
@@ -182,10 +183,6 @@ def _read_rows(data: Path, target: str | None, task: TaskName, na_values: str | 
     return GrowthRows(
         X, answers, classify, f"{counted(len(X), 'row')}, {counted(X.shape[1], 'column')}: {kind}"
     )
-
-
-def _taken(X: Any, rows: NDArray[Any]) -> Any:
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 def _check_same_rows(home: Path, rows: GrowthRows, seed: int) -> None:

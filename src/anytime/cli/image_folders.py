@@ -1,7 +1,5 @@
 """A folder of images as training data: one folder per class, as image sets are usually laid out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``anytime inspect``: what an ``.anytime`` file holds."""
 
-from __future__ import annotations
-
 import json
 from math import isfinite
 from typing import Annotated, Any
@@ -53,7 +51,7 @@ def _facts(model: Any, described: dict[str, Any]) -> dict[str, str]:
         "network": _network(model),
         "answers": "numbers" if classes is None else f"{len(classes)} classes: {listing(classes)}",
         "columns": f"{described['n_features']} in {len(costs.names)} groups, {amount(costs.total, costs.unit)} in all",
-        "budget": _budgets(model) or "unlimited unless a prediction names one",
+        "budget": _budgets(model) or "unlimited by default",
         "buys first": listing(model.order_),
         "written by": ", ".join(f"{name} {version}" for name, version in described["versions"].items()),
     }
@@ -61,7 +59,7 @@ def _facts(model: Any, described: dict[str, Any]) -> dict[str, str]:
 
 
 def _budgets(model: Any) -> str:
-    """The bounds of a prediction that names none."""
+    """The default bounds of predictions."""
     unit = model.costs_.unit
     cap = "" if model.budget is None else f"{amount(model.budget, unit)} for any row"
     mean = "" if model.mean_budget is None else f"{amount(model.mean_budget, unit)} on average"
@@ -69,15 +67,15 @@ def _budgets(model: Any) -> str:
 
 
 def _costly(model: Any) -> str:
-    """What is known of a costly model, and of how many rows are sent to it."""
+    """The costly model, and the share of rows sent to it."""
     if getattr(model, "_attaches", None) != "costly":
         return ""
     where = (
         "in the file"
         if model.detached_ is None
-        else f"{model.detached_}, which is not in the file: --costly gives it"
+        else f"{model.detached_}, which is not in the file: pass it with --costly"
     )
-    return where if model.sent_ is None else f"{where}; asked for {model.sent_:.1%} of rows"
+    return where if model.sent_ is None else f"{where}; used for {model.sent_:.1%} of rows"
 
 
 def _network(model: Any) -> str:
@@ -127,13 +125,13 @@ def _print_certificate(certificate: Any) -> None:
     schedule = certificate.selection.schedule
     rival = "a sixth of the budget" if schedule == "doubling" else "the budget"
     print_text(
-        "explained: share of the loss of a constant answer that is removed, less the ridge; certified: how much of what any "
-        f"groups of that price could explain; promised: the same before data is seen, against groups that cost {rival}"
+        "explained: removed share of the loss of a constant answer, minus the ridge; certified: at least this share of the "
+        f"best set at that price; promised: the same before data is seen, compared with sets that cost {rival}"
     )
 
 
 def _details(model: Any) -> dict[str, Any]:
-    """What only the model itself knows."""
+    """Details that only the model itself has."""
     plan = model.plan_
     certificate = getattr(model, "certificate_", None)
     scores = held_out(model)

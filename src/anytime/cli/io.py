@@ -51,7 +51,7 @@ def read_table(path: Path, words: Sequence[str] = (), na_values: str | None = No
         table = _read_csv(path, str(path), separator_of(path), words, absent)
     table.columns = pd.Index([str(name) for name in table.columns])
     if table.columns.size and table.columns[0] == "Unnamed: 0":  # what pandas calls a column without a name
-        _note(f"{path}: the first column has no name; taken for row numbers")
+        _note(f"{path}: the first column has no name and is taken as row numbers")
         table = table.iloc[:, 1:]
     if not len(table):
         raise CliError(f"{path} has no rows")
@@ -175,7 +175,7 @@ def target_of(table: pd.DataFrame, target: str, path: Path) -> pd.Series[Any]:
 
 
 def _nearest(name: str, names: Iterable[str]) -> str | None:
-    """The one of ``names`` that somebody who typed ``name`` may have meant: capitals do not matter."""
+    """The entry of ``names`` that ``name`` may mean; case does not matter."""
     import difflib
 
     small = {other.casefold(): other for other in names}
@@ -203,7 +203,7 @@ def training_features(table: pd.DataFrame, path: Path) -> pd.DataFrame:
             out[name] = column.astype("category")
         else:
             raise CliError(
-                f"{path}: column {name!r} is of type {column.dtype}; turn it into numbers or words first"
+                f"{path}: column {name!r} is of type {column.dtype}; convert it to numbers or strings first"
             )
     return pd.DataFrame(out, index=table.index)
 
@@ -227,15 +227,15 @@ def features_for(model: Any, table: pd.DataFrame, path: Path, *, without: str | 
         rest = table.drop(columns=[without]) if without in table.columns else table
         if rest.shape[1] != model.n_features_in_:
             raise CliError(
-                f"{path} has {rest.shape[1]} columns, but the model takes {model.n_features_in_} and knows no names: "
-                "leave its columns only, in the order of training"
+                f"{path} has {rest.shape[1]} columns, but the model takes {model.n_features_in_} and has no column names: "
+                "keep only its columns, in the order of training"
             )
         return rest.apply(lambda column: numbers_of(column, str(column.name), path)).to_numpy()
     from anytime.rows import spellings
 
     here = spellings(names, table.columns)
     if not here:
-        raise CliError(f"{path} has no column that the model knows; it knows {listing(names)}")
+        raise CliError(f"{path} has none of the model's columns, which are {listing(names)}")
     words = {here[name] for name in word_columns(model) if name in here}
     numbers = {name: numbers_of(table[name], name, path) for name in here.values() if name not in words}
     return table.assign(**numbers)  # the model warns of columns that are not there
@@ -245,7 +245,7 @@ def word_columns(model: Any) -> list[str]:
     """Columns that the model knows as words."""
     names = getattr(model, "feature_names_in_", None)
     categories = getattr(model, "categories_", None) or {}
-    return [] if names is None else [str(names[j]) for j, known in categories.items() if _are_words(known)]
+    return [] if names is None else [str(names[j]) for j, values in categories.items() if _are_words(values)]
 
 
 def target_for(
@@ -269,11 +269,11 @@ def target_for(
     other = y.to_numpy()[~has_label]
     if all_known:
         raise UnknownLabel(
-            f"{path}: the target {target!r} holds {str(other[0])!r}, which the model does not know; "
+            f"{path}: the target {target!r} holds {str(other[0])!r}, which is not a class of the model; "
             f"its classes are {listing(classes.tolist())}"
         )
     _note(
-        f"{path}: the target {target!r} holds labels that the model does not know, {listing(dict.fromkeys(other))}: "
+        f"{path}: the target {target!r} holds labels that the model was not trained on, {listing(dict.fromkeys(other))}: "
         f"{len(other)} of {len(y)} rows, which count as wrong; its classes are {listing(classes.tolist())}"
     )
     return labels
@@ -335,8 +335,8 @@ def _holds_words(column: pd.Series[Any]) -> bool:
     return bool(pd.api.types.is_object_dtype(column) or pd.api.types.is_string_dtype(column))
 
 
-def _are_words(known: Sequence[Any]) -> bool:
-    return any(isinstance(value, str) for value in known)
+def _are_words(categories: Sequence[Any]) -> bool:
+    return any(isinstance(value, str) for value in categories)
 
 
 # ---------------------------------------------------------------------- models and prices
@@ -353,7 +353,7 @@ def load_model(path: Path, costly: Path | None = None, trusted: bool = False) ->
     if costly is None:
         return model
     if getattr(model, "detached_", None) is None:
-        raise UsageError(f"{path} needs no --costly: there is no model outside the file")
+        raise UsageError(f"{path} needs no --costly: the file holds the whole model")
     return model.attach(load_estimator(costly, trusted))
 
 
@@ -382,7 +382,7 @@ def refuse_pickle(path: Path, trusted: bool) -> bool:
         pickled = path.suffix.lower() in _PICKLES or file.read(1) == b"\x80"
     if pickled and not trusted:
         raise UsageError(
-            f"{path} is a pickle, and opening one runs code of whoever wrote it; if you trust the file, add --trusted"
+            f"{path} is a pickle, and loading a pickle can run any code; if you trust the file, add --trusted"
         )
     return pickled
 

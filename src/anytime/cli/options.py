@@ -1,7 +1,5 @@
 """Options: how they are written, and those that several commands have."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any

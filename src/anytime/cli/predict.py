@@ -44,7 +44,7 @@ def predict(
         float | None,
         option(
             "SHARE",
-            "Stop a row once it is this sure; a calibrated model keeps the promise.",
+            "Stop each row once its answer has this confidence; reliable only if the model is calibrated.",
             min=0.0,
             max=1.0,
         ),
@@ -95,10 +95,10 @@ def predict(
     if proba and not hasattr(loaded, "classes_"):
         raise UsageError(f"{model} is a regression model: it has no probabilities")
     if confidence is not None and (not hasattr(loaded, "classes_") or mean_budget is not None):
-        raise UsageError("--confidence is for classifiers, and not beside --mean-budget")
+        raise UsageError("--confidence needs a classifier and cannot be combined with --mean-budget")
     table = read_table(data, word_columns(loaded), na_values)
     X = features_for(loaded, table, data)
-    with step(f"answering for {len(table)} rows"):
+    with step(f"predicting {len(table)} rows"):
         if confidence is not None:
             answer, idle = _answered_when_sure(loaded, X, confidence, deadline, budget), 0
         else:
@@ -133,7 +133,7 @@ def _answered_when_sure(
 ) -> Answer:
     from anytime.runtime import BatchSession
 
-    return BatchSession(model, X, budget=budget, confidence=confidence).advance(seconds=deadline)
+    return BatchSession(model, X, budget=budget, confidence=confidence).advance(deadline=deadline)
 
 
 def _answers(model: Any, answer: Answer, proba: bool, with_cost: bool) -> pd.DataFrame:

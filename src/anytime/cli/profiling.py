@@ -56,7 +56,7 @@ def profile(
         raise CliError(f"{raw} holds no example")
     chosen = raws[:examples]
     with step(f"measuring {len(extractors.names)} groups on {len(chosen)} examples, {repeats} times"):
-        costs = extractors.profile(chosen, repeats=repeats, unit=unit, path=output)
+        costs = extractors.profile(chosen, n_repeats=repeats, unit=unit, path=output)
     print_prices(costs, f"{len(chosen)} examples, measured {repeats} times each")
     console().print(f"wrote {output}", soft_wrap=True)
 
@@ -135,7 +135,7 @@ def _named(name: str) -> Any:
     """The object that ``module:object`` names."""
     module_name, colon, attribute = name.rpartition(":")
     if not colon or not module_name or not attribute:
-        raise UsageError(f"{name!r} names nothing; say MODULE:NAME, as in my_features.py:features")
+        raise UsageError(f"{name!r} must have the form MODULE:NAME, as in my_features.py:features")
     module = _module(module_name)
     value: Any = module
     for part in attribute.split("."):
@@ -168,7 +168,7 @@ def _module(name: str) -> Any:
         raise
     except ModuleNotFoundError as error:
         if error.name in (name, name.partition(".")[0]):
-            raise UsageError(f"there is no module {name!r} here or among the installed packages") from None
+            raise UsageError(f"there is no module {name!r}, neither here nor installed") from None
         raise CliError(f"importing {name} failed: {error}") from error
     except Exception as error:
         raise CliError(f"importing {name} failed: {type(error).__name__}: {error}") from error

@@ -35,8 +35,8 @@ def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = 
     columns = ["<buys", "price", f"cost ({unit})" if unit else "cost", "stages"]
     if judged is not None:
         columns.append(judged.metric)
-    elif (known := held_out(model)) is not None:
-        columns += [f"held-out {known[0]}", "gain per cost"]
+    elif (means := held_out(model)) is not None:
+        columns += [f"held-out {means[0]}", "gain per cost"]
     shown = thinned(len(bought), _MOST_ROWS)
     lines = [_line(bought[j]) + _quality(model, judged, bought[j]) for j in shown]
     print_table(columns, lines, title=title, left_out=len(bought) - len(shown))
@@ -65,8 +65,8 @@ def _print_means(model: Any, judged: AnytimeCurve | None, title: str, rows: str,
         }
     else:
         columns = {f"mean cost{unit}": budgets}
-        if (known := held_out(model)) is not None:
-            columns[f"held-out {known[0]}"] = [share(value) for value in known[1].tolist()]
+        if (means := held_out(model)) is not None:
+            columns[f"held-out {means[0]}"] = [share(value) for value in means[1].tolist()]
     shown = thinned(plan.n_stages + 1, _MOST_ROWS)
     lines = [[str(stage), *(column[stage] for column in columns.values())] for stage in shown]
     print_table(["stage", *columns], lines, title=title, left_out=plan.n_stages + 1 - len(shown))

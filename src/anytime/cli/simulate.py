@@ -88,13 +88,13 @@ def simulate(
         assert table is not None
         table, arrivals = _logged(table, log, time, speed)
     X, y = _rows(fitted, table, log, target, time)
-    with step("measuring what stages take"):
+    with step("measuring the time of stages"):
         pace = _pace(fitted, stage_us, X, overhead_us / 1e6)
     slo = slo_ms / 1e3
-    whole, mean_rate = fitted.n_stages_, _mean_rate(arrivals)
+    whole, mean_rate = fitted.n_stages_, float((arrivals.size - 1) / (arrivals[-1] - arrivals[0]))
     if stage is not None and stage > whole:
         raise UsageError(f"--stage {stage}: the model has {whole} stages")
-    with step("looking for the largest model that keeps up"):
+    with step("searching for the largest model that keeps up"):
         small = largest_fixed(pace, mean_rate, slo, workers=workers)
     judge = Judge(fitted, [*pace.checkpoints.tolist(), *([stage] if stage else [])], X, y)
     _describe(arrivals, mean_rate, workers, pace, whole)
@@ -142,7 +142,7 @@ def _seconds(column: Any, name: str, log: Path | None) -> NDArray[np.float64]:
         try:
             moments = pd.to_datetime(column, utc=True)
         except (ValueError, TypeError):
-            raise CliError(f"{log}: column {name!r} holds neither seconds nor dates") from None
+            raise CliError(f"{log}: column {name!r} contains neither seconds nor dates") from None
         times = (moments - moments.min()).dt.total_seconds().to_numpy(dtype=np.float64)
     if not np.isfinite(times).all():
         raise CliError(f"{log}: column {name!r} lacks a time in row {int(np.argmin(np.isfinite(times))) + 1}")
@@ -172,10 +172,6 @@ def _pace(model: Any, stage_us: float | None, X: Any, per_question: float) -> An
         return StagePace(measured["checkpoints"], measured["per_row"], measured["call"], per_question)
     stops = checkpoints_of(model.n_stages_)
     return StagePace(stops, stage_us / 1e6 * stops, per_question=per_question)
-
-
-def _mean_rate(arrivals: NDArray[np.float64]) -> float:
-    return float((arrivals.size - 1) / (arrivals[-1] - arrivals[0]))
 
 
 # ---------------------------------------------------------------------- what is said
@@ -226,4 +222,4 @@ def _compare(
     columns = ["<policy", "within SLO", "p50 ms", "p99 ms", "stages", judge.plan.costs.costs.unit or "cost"]
     print_table([*columns, judge.quality_name], lines)
     if judge.plan.quality is None and judge.truth is None:
-        note("the model's file knows no held-out quality: give a LOG with rows and --target to see accuracy")
+        note("the model file has no held-out quality: give a LOG with rows and --target to see the accuracy")

@@ -110,7 +110,7 @@ def stream(
     check_writable(save)
     if resume and begin is not None:
         raise UsageError(
-            "--resume goes on with the model in --save, --begin with another one: give one of them"
+            "--resume continues the model in --save, --begin continues another one: give only one of them"
         )
     model = _earlier_model(save if resume and save.exists() else begin, resume)
     skip = 0 if model is None else model.position_
@@ -146,7 +146,7 @@ def stream(
 
 
 def _earlier_model(path: Path | None, resume: bool) -> Any:
-    """The model to go on with; None: a new one. In a stream that is not resumed it has read no row yet."""
+    """The model to continue with; None: a new one. In a stream that is not resumed it has read no row yet."""
     model = None if path is None else _learning_model(path)
     if model is not None and not resume:
         model.position_ = 0
@@ -161,20 +161,20 @@ def _learn(
     from anytime.streaming.streams import source_of
 
     skipped, left_out = model.position_, 0
-    told = _Teller(model, skipped)
+    teller = _Teller(model, skipped)
     try:
         for progress in learn_stream(model, tables, target, save=save, source=source_of(data), **options):
             left_out = progress.left_out
             if progress.rows > skipped:
-                told(progress)
+                teller(progress)
     except (ValueError, KeyboardInterrupt) as error:
-        told.end()
+        teller.end()
         if model.position_ > skipped:
-            note(f"wrote {save} after {model.position_} rows; --resume goes on from there")
+            note(f"wrote {save} after {model.position_} rows; --resume continues from there")
         if isinstance(error, KeyboardInterrupt):
             raise
         raise CliError(_with_hint(str(error), data)) from None
-    told.end()
+    teller.end()
     return left_out
 
 
@@ -186,8 +186,8 @@ def _check_same(model: Any, save: Path, data: Path) -> None:
     same_source = None if source is None else source_of(data, source["n_rows"])
     if source is not None and same_source is not None and same_source["digest"] != source["digest"]:
         raise CliError(
-            f"{save} has read {model.position_} rows of {source['name']}, and {data} begins with others, so that --resume would "
-            f"skip rows never learned; --begin {save} in the place of --resume learns all rows of {data}"
+            f"{save} has read {model.position_} rows of {source['name']}, but {data} begins with other rows, so --resume would "
+            f"skip rows that were never learned; to learn all rows of {data}, use --begin {save} instead of --resume"
         )
 
 
@@ -196,8 +196,8 @@ def _tell_nothing_new(save: Path, data: Path, skip: int) -> None:
 
     if data.is_file() and (n_rows := n_rows_of(data)) < skip:
         raise CliError(
-            f"{data} has {n_rows} rows, but {save} has already read {skip}: is it the same stream? --begin {save} in the place "
-            "of --resume learns all of its rows"
+            f"{data} has {n_rows} rows, but {save} has already read {skip}: is it the same stream? To learn all of its rows, "
+            f"use --begin {save} instead of --resume"
         )
     note(f"nothing new: {save} has read all {skip} rows of {data}")
 
@@ -206,7 +206,7 @@ def _with_hint(error: str, data: Path) -> str:
     if "not among classes" in error:
         error += "; name all of them with --classes"
     elif error.startswith("row ") or "saw" in error:
-        error += "; --lenient goes on without it"
+        error += "; --lenient continues without it"
     return error if error.startswith(str(data)) else f"{data}: {error}"
 
 
@@ -215,9 +215,7 @@ def _learning_model(path: Path) -> Any:
     if not hasattr(model, "partial_fit"):
         raise CliError(f"{path} holds a {type(model).__name__}, which does not learn from a stream")
     if model._learning is None:
-        raise CliError(
-            f"{path} was saved without what learning needs; it answers, but does not learn any more"
-        )
+        raise CliError(f"{path} was saved with learning=False: it can predict, but not learn")
     return model
 
 
@@ -228,14 +226,14 @@ def _new_model(first: pd.DataFrame, target: str, path: Path, task: TaskName, cla
         first = first.dropna(subset=[target])
         if first.empty:
             raise CliError(
-                f"{path}: no row of the first chunk has a target {target!r}; --chunk takes more rows at once"
+                f"{path}: no row of the first chunk has a value of the target {target!r}; raise --chunk to read more rows at once"
             )
     y = target_of(first, target, path)
     if first.shape[1] < 2:
         raise CliError(f"{path} has no column besides the target")
     classes_given = classes is not None
     if classes_given and task is TaskName.regression:
-        raise UsageError("--classes does not go with --task regression")
+        raise UsageError("--classes cannot be combined with --task regression")
     classify = classes_given or is_classification(y, task, target, path)
     return StreamingBoostClassifier() if classify else StreamingBoostRegressor()
 
@@ -250,7 +248,7 @@ def _objects(settings: dict[str, Any]) -> dict[str, Any]:
             try:
                 out[name] = read_setting(value)
             except (LookupError, TypeError, ValueError) as error:
-                raise UsageError(f"--set {name}: {value} describes no object: {error}") from None
+                raise UsageError(f"--set {name}: {value} is not a valid object: {error}") from None
     return out
 
 
@@ -277,7 +275,7 @@ class _Teller:
 
     def __call__(self, progress: StreamProgress) -> None:
         if self.skipped:
-            note(f"went on after {self.skipped} rows")
+            note(f"continued after {self.skipped} rows")
             self.skipped = 0
         text = (
             f"{progress.rows} rows, {progress.rows_per_second:,.0f} rows/s, "

@@ -27,7 +27,7 @@ def refuse_structures(model: Any, path: Path) -> None:
     """Say what to do with a model whose examples are not rows of a table."""
     if labels_structures(model):
         raise UsageError(
-            f"{path} labels {model._what}s, which are no rows of a table: judge it in Python, with anytime.curve(model, X, y)"
+            f"{path} labels {model._what}s, which are not rows of a table: evaluate it in Python, with anytime.curve(model, X, y)"
         )
 
 
@@ -67,7 +67,7 @@ def _predict_pictures(model: Any, asked: _StructureRequest) -> None:
     data, output = asked.data, asked.output
     if asked.proba:
         raise UsageError(
-            "--proba is for tables and JSON lines; probabilities of pixels are given by predict_proba"
+            "--proba works with tables and JSON lines; for probabilities of pixels, use predict_proba in Python"
         )
     if output is None or output.suffix:
         raise UsageError("label maps are files: name a folder for them with --output")
@@ -144,7 +144,7 @@ def _example(model: Any, line: str, where: str) -> Any:
     try:
         example = json.loads(line)
     except ValueError:
-        raise CliError(f"{where} is no JSON: give one {model._what} per line") from None
+        raise CliError(f"{where} is not JSON: give one {model._what} per line") from None
     if model._what == "sentence":
         return example
     if not isinstance(example, dict) or "nodes" not in example:

@@ -1,6 +1,6 @@
-"""Curves: how good an answer is at every budget, what that is worth in one number, and how models compare.
+"""Curves: quality at every budget, summaries in one number, and comparisons of models.
 
-``curve`` judges a fitted model after every stage and returns an ``AnytimeCurve``; ``compare`` does so for several models and
+``curve`` evaluates a fitted model after every stage and returns an ``AnytimeCurve``; ``compare`` does so for several models and
 writes a report. Metrics are those of the papers (timeliness, stopping cost, oracle) and of scikit-learn.
 """
 

@@ -1,10 +1,9 @@
-"""``AnytimeCurve``: quality against cost after every stage, and the numbers that sum it up.
+"""``AnytimeCurve``: quality against cost after every stage, and the numbers that summarise it.
 
-The curve is the library's judge. It is a right-continuous step function: a stage counts from the moment its cumulative cost
-is reached, and its answer is held until the next (Grubb, *Anytime Prediction*; Hu, *Anytime Prediction and Learning*, 2.1-2.2:
-looking only at the stages' own costs over-states the quality between them). Timeliness, stopping cost, plateau rule and oracle
-curve are those of Hu et al., *Anytime Linear Prediction* (AnytimeLinear); timeliness goes back to Karayev et al. 2012, area
-under average precision against time.
+It is a right-continuous step function: a stage counts from the moment its cumulative cost is reached, and its answer is held
+until the next (Grubb, *Anytime Prediction*; Hu, *Anytime Prediction and Learning*, 2.1-2.2: looking only at the stages' own costs
+over-states the quality between them). Timeliness, stopping cost, plateau rule and oracle curve are those of Hu et al., *Anytime
+Linear Prediction* (AnytimeLinear); timeliness goes back to Karayev et al. 2012, area under average precision against time.
 """
 
 from __future__ import annotations
@@ -31,11 +30,12 @@ _SLACK = 1e-12  # relative: a level such as 0.97 of the end is reached in spite 
 
 @dataclass(frozen=True)
 class Purchase:
-    """A group of features, the stage that first buys it, and its price where it is known."""
+    """A group of features, the stage that first buys it, and its price if known."""
 
     group: str
     stage: int
     price: float | None = None
+    branch: int = -1  # whose stage it is; -1: of the chain
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,32 +45,41 @@ class AnytimeCurve:
     Parameters
     ----------
     costs : (m,) float
-        Cumulative cost of each stage, non-decreasing. The first is stage 0, the constant answer, at cost 0; a model that has no
-        answer before some cost begins there. Stages of equal cost are allowed (re-use of features is free): the last counts.
+        Cumulative cost of each stage, non-decreasing. The first is stage 0, the constant answer, at cost 0; a model without an
+        answer before some cost starts there. Stages of equal cost are allowed (re-use of features is free): the last counts.
     values : (m,) float
         The metric after each stage.
     metric : str, default="objective"
-        What ``values`` measure.
+        Name of the metric.
     greater_is_better : bool, default=True
     perfect : float, default=None
-        The value that a perfect predictor has (1 for accuracy, 0 for a loss). Gives the initial risk and errors.
+        The value of a perfect predictor (1 for accuracy, 0 for a loss), from which initial risk and errors follow.
     meter : {"budget", "model", "realised", "time"}, default="model"
-        What ``costs`` are: budgets of every row, or one of the three meters.
+        Whether ``costs`` are budgets of every row, or one of the three meters.
     unit : str, default=None
-        What ``costs`` are counted in.
+        Unit of ``costs``.
     price_unit : str, default=None
-        What model and realised costs are counted in; ``unit`` when not given and time is not metered.
+        Unit of model and realised costs. None: ``unit``, unless the meter is time.
     model_costs, realised_costs, times : (m,) float, default=None
-        The three meters: cost fixed at training, mean over rows of what was paid, and seconds.
+        The three meters: cost fixed in training, mean of what rows paid, and seconds.
     stages : (m,) int, default=None
-        Stage numbers; 0, 1, … when not given.
+        Stage numbers, in the chain or in a branch. None: numbered from 0.
     band : pair of (m,) float, default=None
         Lower and upper ends of a confidence band.
     confidence : float, default=None
         The coverage of ``band``.
     purchases : sequence of Purchase, default=()
-        Groups in the order first bought.
+        Groups in order of their first purchase.
     label : str, default=None
+    branches : (m,) int, default=None
+        The branch that answers; -1: the chain. None: always the chain.
+    bought : (m, p) bool, default=None
+        Which of the p ``purchases`` each point has. None: those up to its stage.
+
+    See Also
+    --------
+    curve : Measures a model on test rows.
+    compare : Several curves on the same rows.
 
     Examples
     --------
@@ -96,6 +105,8 @@ class AnytimeCurve:
     confidence: float | None = None
     purchases: tuple[Purchase, ...] = ()
     label: str | None = None
+    branches: NDArray[np.int64] | None = None
+    bought: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -107,12 +118,19 @@ class AnytimeCurve:
         for name in ("model_costs", "realised_costs", "times"):
             if getattr(self, name) is not None:
                 put(self, name, _vector(name, getattr(self, name), size))
-        given = np.arange(size) if self.stages is None else self.stages
-        put(self, "stages", _vector("stages", given, size).astype(np.int64))
+        stages = np.arange(size) if self.stages is None else self.stages
+        put(self, "stages", _vector("stages", stages, size).astype(np.int64))
+        branches = np.full(size, -1) if self.branches is None else self.branches
+        put(self, "branches", _vector("branches", branches, size).astype(np.int64))
         if self.band is not None:
             low, high = self.band
             put(self, "band", (_vector("band[0]", low, size), _vector("band[1]", high, size)))
         put(self, "purchases", tuple(self.purchases))
+        until = np.array([p.stage for p in self.purchases], dtype=np.int64) <= np.asarray(stages)[:, None]
+        bought = until if self.bought is None else np.array(self.bought, dtype=bool)
+        if bought.shape != until.shape:
+            raise ValueError(f"bought must have shape {until.shape}, not {bought.shape}")
+        put(self, "bought", bought)
         if self.price_unit is None and self.meter != "time":
             put(self, "price_unit", self.unit)
         if self.costs[0] < 0:
@@ -150,7 +168,7 @@ class AnytimeCurve:
 
     @property
     def sign(self) -> float:
-        """+1 where greater is better, −1 for a loss."""
+        """+1 if greater is better, −1 for a loss."""
         return 1.0 if self.greater_is_better else -1.0
 
     @property
@@ -159,11 +177,11 @@ class AnytimeCurve:
         return np.append(np.diff(self.costs) > 0, True)
 
     def position(self, budget: ArrayLike) -> NDArray[np.intp]:
-        """Index of the last point with cost ≤ ``budget``; −1 where there is none."""
-        asked = np.asarray(budget, dtype=np.float64)
-        if np.isnan(asked).any():
+        """Index of the last point with cost ≤ ``budget``; −1 if there is none."""
+        budgets = np.asarray(budget, dtype=np.float64)
+        if np.isnan(budgets).any():
             raise ValueError("budget is NaN; give a number of cost units, or inf for everything")
-        return np.asarray(np.searchsorted(self.costs, with_rounding(asked), side="right") - 1)
+        return np.asarray(np.searchsorted(self.costs, with_rounding(budgets), side="right") - 1)
 
     @overload
     def at(self, budget: float) -> float: ...
@@ -172,7 +190,7 @@ class AnytimeCurve:
     def at(self, budget: ArrayLike) -> float | Array:
         """The value that ``budget`` buys: that of the last stage completed at cost ≤ budget.
 
-        Right-continuous: a stage counts at exactly its own cost. NaN where the budget is below the first point: no answer yet.
+        Right-continuous: a stage counts at exactly its own cost. NaN if the budget is below the first point: no answer yet.
         """
         where = self.position(budget)
         out = np.where(where >= 0, self.values[where], np.nan)
@@ -186,9 +204,9 @@ class AnytimeCurve:
     # ------------------------------------------------------------------ area and timeliness
 
     def improvement(self, start: float | None = None) -> Array:
-        """(m,) how much better each point is than the start, in the direction that is better.
+        """(m,) improvement of each point over the start, in the direction of the metric.
 
-        For the papers' objective, which starts at 0, this is the objective itself; for an accuracy or a loss it plays its part.
+        For the papers' objective, which starts at 0, this is the objective itself; for an accuracy or a loss it takes its place.
         """
         return np.asarray(self.sign * (self.values - (self.values[0] if start is None else start)))
 
@@ -205,7 +223,7 @@ class AnytimeCurve:
         Parameters
         ----------
         low, high : float, default=None
-            The range of cost; the first and last point when not given. Beyond the last point its value is held.
+            The range of cost. None: the first and last point. Beyond the last point its value is held.
         rule : {"step", "trapezoid"}, default="step"
         start : float, default=None
             The value before the first point. Needed when ``low`` lies there.
@@ -261,14 +279,14 @@ class AnytimeCurve:
         stop_cost : float, default=None
             Cut here instead of at the curve's own α-stopping cost. The last value is held beyond the end.
         initial_risk : float, default=None
-            R(∅), the improvement that perfection would be; \|perfect − start\| when not given.
+            R(∅), the improvement of a perfect predictor. None: \|perfect − start\|.
         start : float, default=None
-            The value of the constant answer; the first value when not given.
+            The value of the constant answer. None: the first value.
 
         Returns
         -------
         float
-            NaN when the normaliser is not positive: there was nothing to improve.
+            NaN if the normaliser is not positive: there was nothing to improve.
         """
         whole = alpha == 1
         stop = stop_cost if stop_cost is not None else self.total_cost if whole else self.stopping_cost(alpha)
@@ -313,10 +331,13 @@ class AnytimeCurve:
     # ------------------------------------------------------------------ out
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per stage: stage, cost, value, and where known the three meters, the band and the number of groups bought."""
+        """One row per point: stage, cost, value; where known, branch, band, the three meters and the number of groups bought."""
         import pandas as pd
 
-        columns: dict[str, Any] = {"stage": self.stages, "cost": self.costs, self.metric: self.values}
+        columns: dict[str, Any] = {"stage": self.stages}
+        if self.has_branches:
+            columns["branch"] = self.branches
+        columns |= {"cost": self.costs, self.metric: self.values}
         if self.band is not None:
             columns |= {"low": self.band[0], "high": self.band[1]}
         for name in ("model_costs", "realised_costs", "times"):
@@ -327,10 +348,13 @@ class AnytimeCurve:
         return pd.DataFrame(columns)
 
     def groups_bought(self) -> NDArray[np.int64]:
-        """(m,) how many groups each stage has, from ``purchases``."""
-        return np.searchsorted(
-            [p.stage for p in self.purchases], np.asarray(self.stages), side="right"
-        ).astype(np.int64)
+        """(m,) how many groups each point has bought."""
+        return np.asarray(np.sum(np.asarray(self.bought), axis=1, dtype=np.int64))
+
+    @property
+    def has_branches(self) -> bool:
+        """Whether a branch answers some budget."""
+        return bool((np.asarray(self.branches) >= 0).any())
 
     def plot(self, ax: Any = None, **kwargs: Any) -> AnytimeCurveDisplay:
         """Draw the curve with matplotlib; see ``AnytimeCurveDisplay.plot``."""
@@ -361,9 +385,9 @@ class AnytimeCurve:
         return abs(self.perfect - float(self.values[0] if start is None else start))
 
 
-def _vector(name: str, given: ArrayLike, size: int | None = None) -> Array:
+def _vector(name: str, values: ArrayLike, size: int | None = None) -> Array:
     """A read-only finite copy."""
-    out = np.array(given, dtype=np.float64)
+    out = np.array(values, dtype=np.float64)
     if out.ndim != 1:
         raise ValueError(f"{name} must be a vector, but has shape {out.shape}")
     if size is not None and out.size != size:

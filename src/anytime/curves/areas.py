@@ -5,8 +5,6 @@ papers' timeliness joins the points by straight lines instead (Hu et al., *Anyti
 both readings are kept here, side by side.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -39,29 +39,35 @@ def compare(
     random_state: Any = None,
     **kwargs: Any,
 ) -> Comparison:
-    """Judge several fitted models on the same rows, at every budget.
+    """Compare several fitted models on the same rows, at every budget.
 
     Parameters
     ----------
     models : mapping from str to estimator
-        Fitted models by name. One without ``stages`` (any estimator with ``predict``) is a single point at its full cost: it has
-        nothing to say before, so until then the constant answer of the others is taken for it.
+        Fitted models by name. One without ``stages`` (any estimator with ``predict``) is a single point at its full cost; below
+        that cost it is given the constant answer of the others.
     X : (n, d)
     y : (n,)
     metric, meter
         As in ``anytime.curve``; the same for all.
     budgets : (b,), default=None
-        Budgets for ``table``; quarters of the greatest cost when not given.
+        Budgets for ``table``. None: quarters of the greatest cost.
     full_cost : float or mapping from str to float, default=None
-        What an answer of a model without stages costs; usually the price of all features it reads.
+        Cost of an answer of a model without stages; usually the price of all features it reads.
     random_state : int, Generator or RandomState, default=None
         Seed of the bootstrap draws, which are the same for all models.
     **kwargs
-        Further arguments of ``anytime.curve``: ``sample_weight``, ``qid``, ``groups``, ``bootstrap``, ``confidence``, …
+        Further arguments of ``anytime.curve``, such as ``sample_weight``, ``qid``, ``groups``, ``bootstrap`` or ``confidence``.
 
     Returns
     -------
     Comparison
+        Curves by name, a table of values at the budgets, and a report.
+
+    See Also
+    --------
+    curve : One model.
+    pareto_frontier : The best model at each cost.
 
     Examples
     --------
@@ -107,6 +113,11 @@ class Comparison:
         Budgets for ``table``.
     n_rows : int, default=None
         How many rows the curves were measured on.
+
+    See Also
+    --------
+    compare : Makes a comparison.
+    AnytimeCurve : One curve.
     """
 
     curves: Mapping[str, AnytimeCurve]
@@ -131,7 +142,7 @@ class Comparison:
         return next(iter(self.curves.values()))
 
     def unit(self, of: Literal["unit", "price_unit"] = "unit") -> str | None:
-        """The unit of cost (or of prices), which models without stages do not know."""
+        """The unit of cost (or of prices), which models without stages do not have."""
         return next((getattr(c, of) for c in self.curves.values() if getattr(c, of)), None)
 
     @property
@@ -161,11 +172,11 @@ class Comparison:
         """Quality at each budget: one row per model, one column per budget; NaN before a model's first answer."""
         import pandas as pd
 
-        given = self.budgets if budgets is None else budgets
+        wanted = self.budgets if budgets is None else budgets
         asked = (
             self.horizon * np.arange(1, 5) / 4
-            if given is None
-            else np.atleast_1d(np.asarray(given, dtype=np.float64))
+            if wanted is None
+            else np.atleast_1d(np.asarray(wanted, dtype=np.float64))
         )
         rows = {name: np.atleast_1d(c.at(asked)) for name, c in self.curves.items()}
         columns = pd.Index(asked, name=f"budget ({self.unit()})" if self.unit() else "budget")
@@ -211,7 +222,7 @@ class Comparison:
     def report(self, path: str | Path, *, title: str = "Quality under a budget") -> Path:
         """Write one self-contained HTML page: curves, a budget slider, a table, and what each model buys.
 
-        The page asks nothing of any server and works from a file.
+        The page loads nothing from any server and works from a file.
         """
         from anytime.curves.report import render
 
@@ -245,6 +256,10 @@ def pareto_frontier(
     """Indices of the points that no other point beats at the same or a lower cost, by increasing cost.
 
     Along them costs and values strictly improve; of equal points the first is kept.
+
+    See Also
+    --------
+    compare : Curves of several models.
 
     Examples
     --------

@@ -16,9 +16,9 @@ _METERS = {"budget": "Budget", "model": "Cost", "realised": "Mean realised cost"
 
 
 class AnytimeCurveDisplay:
-    """An anytime curve, drawn.
+    """Plot of an anytime curve.
 
-    Make one with ``from_estimator`` or ``from_curve``.
+    Create it with ``from_estimator`` or ``from_curve``.
 
     Parameters
     ----------
@@ -32,6 +32,10 @@ class AnytimeCurveDisplay:
         The step line.
     band_ : matplotlib FillBetweenPolyCollection or None
         The confidence band.
+
+    See Also
+    --------
+    AnytimeCurve : The curve.
 
     Examples
     --------
@@ -57,17 +61,17 @@ class AnytimeCurveDisplay:
         name: str | None = None,
         **kwargs: Any,
     ) -> AnytimeCurveDisplay:
-        """Judge a fitted model and draw its curve.
+        """Evaluate a fitted model and plot its curve.
 
         Parameters
         ----------
         estimator, X, y
             As in ``anytime.curve``, which ``kwargs`` are for too (``metric``, ``meter``, ``bootstrap``, …).
         ax : matplotlib Axes, default=None
-            Where to draw; a new figure when not given.
+            Where to draw. None: a new figure.
         log : bool, default=False
         name : str, default=None
-            The name in the legend; the estimator's class when not given.
+            The name in the legend. None: the estimator's class.
         """
         name = name or type(estimator).__name__
         return cls(evaluate(estimator, X, y, label=name, **kwargs)).plot(ax, log=log, name=name)
@@ -86,16 +90,16 @@ class AnytimeCurveDisplay:
         right: float | None = None,
         **kwargs: Any,
     ) -> AnytimeCurveDisplay:
-        """Draw the curve as the step function it is, with its band.
+        """Plot the curve as a step function, with its band.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; a new figure when not given.
+            Where to draw. None: a new figure.
         log : bool, default=False
-            Logarithmic cost axis. It is linear below the first cost that is not zero, so that stage 0 can be seen.
+            Logarithmic cost axis. It is linear below the first non-zero cost, so that stage 0 is visible.
         name : str, default=None
-            The name in the legend; the curve's label when not given.
+            The name in the legend. None: the curve's label.
         right : float, default=None
             Hold the last value up to this cost.
         **kwargs
@@ -135,9 +139,9 @@ def cost_label(meter: Meter, unit: str | None) -> str:
 
 def metric_label(curve: AnytimeCurve) -> str:
     """The metric in words."""
-    known = {"roc_auc": "ROC AUC", "r2": "R²", "f1": "F1"}
-    if curve.metric in known:
-        return known[curve.metric]
+    labels = {"roc_auc": "ROC AUC", "r2": "R²", "f1": "F1"}
+    if curve.metric in labels:
+        return labels[curve.metric]
     if curve.metric.startswith("ndcg"):
         return curve.metric.upper()
     words = curve.metric.replace("_", " ").strip()

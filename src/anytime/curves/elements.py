@@ -44,8 +44,8 @@ class Elements(NamedTuple):
         if not kept.any():
             raise ValueError("no element has a label; a curve needs at least one")
         owner = np.repeat(np.arange(len(labels)), lengths)
-        known = np.array(flat[kept].tolist()) if flat.dtype == object else flat[kept]
-        return cls(known, owner[kept], kept, len(labels), max((part.ndim for part in labels), default=1))
+        values = np.array(flat[kept].tolist()) if flat.dtype == object else flat[kept]
+        return cls(values, owner[kept], kept, len(labels), max((part.ndim for part in labels), default=1))
 
     def flat(self, parts: Any) -> NDArray[Any]:
         """What a list with one array per structure says of the labelled elements."""
@@ -115,7 +115,7 @@ def _chunks(labels: NDArray[Any], owner: NDArray[np.intp]) -> _Chunks:
     ]
     if other:
         raise ValueError(
-            f"chunks are read from labels of the forms B-x, I-x and O; {other[0]!r} is none of them"
+            f"chunks are read from labels of the forms B-x, I-x and O; {other[0]!r} has none of these forms"
         )
     inside = np.array([prefix in ("B", "I") for prefix, _, _ in parts])[code]
     begins = np.array([prefix == "B" for prefix, _, _ in parts])[code]

@@ -1,14 +1,14 @@
-"""``curve``: judge a fitted model after every stage, on any of the three meters, or at every budget.
+"""``curve``: evaluate a fitted model after every stage, by any of the three meters, or at every budget.
 
-Only the public face of a model is used (``stages``, ``answer``, ``classes_``, ``costs_``, ``order_``); each answer is computed
-once, by the model, and judged once. Answers that leave what the metric looks at unchanged are not judged again.
+Only the public interface of a model is used (``stages``, ``answer``, ``classes_``, ``costs_``, ``order_``). Each answer is
+computed once and scored once; it is not scored again if nothing that the metric reads has changed.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from anytime.curves.elements import Elements
 from anytime.curves.frozen import FrozenAnswer, is_classification
 from anytime.curves.metrics import EvaluationData, Metric, resolve_metric
 from anytime.curves.resampling import Bootstrap
+from anytime.parameters import keywords_checked
 
 METERS = ("budget", "model", "realised", "time")
 _MOST_BUDGETS = 64  # points of a curve over budgets
@@ -27,6 +28,7 @@ _MOST_POLICIES = (
 )
 
 
+@keywords_checked
 def curve(
     model: Any,
     X: Any,
@@ -44,49 +46,54 @@ def curve(
     full_cost: float | None = None,
     label: str | None = None,
 ) -> AnytimeCurve:
-    """Quality after every stage of a fitted model, against what it cost.
+    """Quality of a fitted model against cost, after every stage or at every budget.
 
     Parameters
     ----------
     model : estimator
-        A fitted anytime model, a pipeline that ends in one, or a finished search over either. Of a pipeline, costs are those of
-        the columns that reach the model. An estimator without ``stages`` is one point at ``full_cost``.
+        A fitted anytime model, a pipeline that ends in one, or a finished search over either. In a pipeline, costs refer to the
+        columns that reach the model. An estimator without ``stages`` is one point at ``full_cost``.
     X : (n, d), or structures
     y : (n,), or labels of the elements of each structure
-        Where examples are structures, metrics are of their elements: ``"accuracy"`` is the share of elements that are right,
+        If examples are structures, metrics count their elements: ``"accuracy"`` is the share of elements that are right,
         ``"balanced_accuracy"`` the mean recall of the classes.
     metric : str, callable or NDCG, default=None
         A scorer name of scikit-learn, ``"error"`` (1 − accuracy), ``"ndcg@k"`` or ``"disagreement"`` of rankings, ``"chunk_f1"``
         of sequences with labels B-x, I-x and O, a scorer
-        ``f(estimator, X, y)`` or a metric ``f(y, prediction)``. By default accuracy for a classifier, R² for a regressor,
-        NDCG@5 for a regressor given ``qid``.
+        ``f(estimator, X, y)`` or a metric ``f(y, prediction)``. None: accuracy for a classifier, R² for a regressor, NDCG@5 for a
+        regressor with ``qid``.
     meter : {"budget", "model", "realised", "time"}, default=None
         The cost axis. "budget": the most that any row may pay, as in ``predict(X, budget=b)``; points lie where an answer
-        changes, or at 64 of these budgets. Branches of the plan answer here, and only here. The others are read after every
-        stage. "model": the most that the stages can cost, fixed at training. "realised": the mean over rows of what was really
-        paid, as in ``predict(X, mean_budget=b)``; where rows leave early for that, points lie at up to 24 mean budgets. "time":
-        seconds for the whole batch, judging not included. None: what the budgets of the model are about, "realised" for a
-        family that is trained for a ``mean_budget``, else "budget" or, where that is the same, "model".
+        changes, or at 64 of these budgets; only this meter uses branches of the plan. The others have a point per stage.
+        "model": the maximum cost of the stages, fixed in training. "realised": the mean of what rows actually paid, as in
+        ``predict(X, mean_budget=b)``; if rows leave early for that, points lie at up to 24 mean budgets. "time": seconds for the
+        whole batch, without scoring. None: the cost that budgets of the model limit: "realised" for a family that is trained
+        for a ``mean_budget``, else "budget" or, if that is the same, "model".
     sample_weight : (n,), default=None
     qid : (n,), default=None
-        The query of each row, for ranking metrics. Bootstrap draws are then of whole queries.
+        The query of each row, for ranking metrics. The bootstrap then draws whole queries.
     groups : (n,), default=None
         Rows that belong together (a patient, a site) and are drawn together.
     greater_is_better : bool, default=None
-        For a callable. When not given, a metric whose name ends in ``_error``, ``_loss`` or ``_deviance`` is taken for a loss,
-        any other for a score.
+        For a callable metric. None: it is a loss if its name ends in ``_error``, ``_loss`` or ``_deviance``, otherwise a score.
     bootstrap : int, default=0
-        Number of bootstrap draws for the band; 0 for none. Means, R² and ROC AUC are fast; other metrics are judged anew on
-        every draw of every stage.
+        Number of bootstrap draws for the band; 0 for none. Means, R² and ROC AUC are fast; other metrics are computed again
+        for every draw of every stage.
     confidence : float, default=0.95
     random_state : int, Generator or RandomState, default=None
     full_cost : float, default=None
-        What an answer of an estimator without stages costs.
+        Cost of an answer of an estimator without stages.
     label : str, default=None
 
     Returns
     -------
     AnytimeCurve
+        Quality at every cost, with a confidence band if ``bootstrap`` is set.
+
+    See Also
+    --------
+    compare : Several models on the same rows.
+    budget_scorer : Scores at one budget, for grid search.
 
     Examples
     --------
@@ -128,9 +135,9 @@ def curve(
         records = [_whole(model, X, classes, judge, full_cost, meter)]
     elif meter == "budget" and _has_branches(model):
         records = []
-        for budget, stage in _known_budgets(model):
+        for budget in _known_budgets(model):
             answer = model.answer(X, budget=budget)
-            records.append(replace(judge.record(answer, answer.elapsed, classes), stage=stage))
+            records.append(judge.record(answer, answer.elapsed, classes))
     elif meter == "budget" and getattr(model, "meter", None) == "realised":
         records = []
         for budget in _budgets(model, X):
@@ -150,6 +157,7 @@ class _Record:
     """One stage, judged."""
 
     stage: int
+    branch: int
     model_cost: float
     realised_cost: float
     seconds: float
@@ -186,6 +194,7 @@ class _Judge:
         realised = np.broadcast_to(cost, rows)
         return _Record(
             stage=stage,
+            branch=int(np.max(getattr(answer, "branch", -1), initial=-1)),
             model_cost=model_cost,
             realised_cost=float(np.average(realised, weights=weight)),
             seconds=seconds,
@@ -199,13 +208,13 @@ class _Judge:
         try:
             return self.metric(answer, self.data)
         except ValueError as error:
-            known = getattr(answer, "classes_", None)
-            unknown = [] if known is None else np.setdiff1d(self.data.y, known).tolist()
+            classes = getattr(answer, "classes_", None)
+            unknown = [] if classes is None else np.setdiff1d(self.data.y, classes).tolist()
             if not unknown:
                 raise
             raise ValueError(
-                f"metric {self.metric.name!r} has no value for rows of class {unknown[0]!r}, which the model does not know: "
-                "leave them out, or take a metric that counts them as wrong, such as accuracy"
+                f"metric {self.metric.name!r} is undefined for rows of class {unknown[0]!r}, which the model was not trained on: "
+                "leave them out, or use a metric that counts them as errors, such as accuracy"
             ) from error
 
     def judged(self, answer: FrozenAnswer, stage: int) -> tuple[float, tuple[float, float] | None]:
@@ -250,13 +259,13 @@ def _has_branches(model: Any) -> bool:
     return bool(getattr(getattr(model, "plan_", None), "branches", ())) and model.meter == "model"
 
 
-def _known_budgets(model: Any) -> list[tuple[float, int]]:
-    """Budgets from which on something else answers, each with the last stage of the chain that it pays for."""
+def _known_budgets(model: Any) -> list[float]:
+    """Budgets from which on something else answers."""
     plan = model.plan_
     ticks, choice = plan.choices
     changes = np.append(True, (np.diff(choice.branch) != 0) | (np.diff(choice.stages) != 0))
-    stages = plan.affordable(ticks[changes])
-    return list(zip(plan.costs.costs.amounts(ticks[changes]).tolist(), stages.tolist(), strict=True))
+    budgets: list[float] = plan.costs.costs.amounts(ticks[changes]).tolist()
+    return budgets
 
 
 def _budgets(model: Any, X: Any) -> list[float]:
@@ -297,22 +306,22 @@ def _whole(
 ) -> _Record:
     """An estimator that answers all at once, as one stage."""
     if not hasattr(model, "predict"):
-        raise TypeError(f"a {type(model).__name__} has neither stages nor predict: fit a model first")
+        raise TypeError(f"a {type(model).__name__} has neither stages nor predict: pass a fitted model")
     if full_cost is None and meter != "time":
-        raise ValueError(f"a {type(model).__name__} has no stages: say what its answer costs with full_cost=")
+        raise ValueError(f"a {type(model).__name__} has no stages: pass the cost of its answer as full_cost=")
     began = time.perf_counter()
     model.predict(X)
     seconds = time.perf_counter() - began
     cost = 0.0 if full_cost is None else float(full_cost)
     value, band = judge.judged(FrozenAnswer.of_estimator(model, X, classes), 1)
-    return _Record(1, cost, cost, seconds, value, band, None, cost)
+    return _Record(1, -1, cost, cost, seconds, value, band, None, cost)
 
 
 def _assemble(
     model: Any, records: list[_Record], judge: _Judge, meter: Meter, confidence: float, label: str | None
 ) -> AnytimeCurve:
     if not records:
-        raise ValueError("the model gave no stage, not even the constant answer before the first")
+        raise ValueError("the model returned no answer, not even the constant one before the first stage")
     meters = {
         "budget": np.array([r.budget for r in records]),
         "model": np.array([r.model_cost for r in records]),
@@ -321,6 +330,7 @@ def _assemble(
     }
     price_unit = getattr(getattr(model, "costs_", None), "unit", None)
     bands = [r.band for r in records if r.band is not None]
+    purchases = _purchases(model, records)
     return AnytimeCurve(
         meters[meter],
         np.array([r.value for r in records]),
@@ -336,8 +346,10 @@ def _assemble(
         stages=np.array([r.stage for r in records]),
         band=(np.array([b[0] for b in bands]), np.array([b[1] for b in bands])) if bands else None,
         confidence=confidence if bands else None,
-        purchases=_purchases(model, records),
+        purchases=purchases,
         label=label,
+        branches=np.array([r.branch for r in records]),
+        bought=_bought(purchases, records),
     )
 
 
@@ -351,13 +363,24 @@ def _purchases(model: Any, records: list[_Record]) -> tuple[Purchase, ...]:
     """Groups in the order first bought: as the answers tell, else by adding up the prices of ``order_``."""
     prices = getattr(getattr(model, "costs_", None), "prices", None)
     price = {str(name): float(p) for name, p in prices.items()} if isinstance(prices, Mapping) else {}
-    found: dict[str, int] = {}
+    first: dict[str, _Record] = {}
     for record in records:
         for name in record.groups or ():
-            found.setdefault(str(name), record.stage)
-    if not found and price:
+            first.setdefault(str(name), record)
+    if not first and price:
         order = [str(name) for name in getattr(model, "order_", ())]
         spent = np.cumsum([price.get(name, 0.0) for name in order])
         after = np.searchsorted([r.model_cost for r in records], spent - 1e-9 * (1 + spent), side="left")
-        found = {name: records[j].stage for name, j in zip(order, after, strict=True) if j < len(records)}
-    return tuple(Purchase(name, stage, price.get(name)) for name, stage in found.items())
+        first = {name: records[j] for name, j in zip(order, after, strict=True) if j < len(records)}
+    return tuple(Purchase(name, r.stage, price.get(name), r.branch) for name, r in first.items())
+
+
+def _bought(purchases: tuple[Purchase, ...], records: list[_Record]) -> NDArray[np.bool_] | None:
+    """(m, p) which purchases each answer has; None where answers do not tell."""
+    if not any(record.groups for record in records):
+        return None
+    number = {p.group: k for k, p in enumerate(purchases)}
+    bought = np.zeros((len(records), len(purchases)), dtype=bool)
+    for has, record in zip(bought, records, strict=True):
+        has[[number[str(name)] for name in record.groups or ()]] = True
+    return bought

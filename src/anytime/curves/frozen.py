@@ -38,7 +38,7 @@ class FrozenAnswer:
                 "predict_proba": answer.probabilities,
                 "decision_function": answer.scores.parts(),
             }
-            return cls({name: elements.flat(given) for name, given in parts.items()}, classes)
+            return cls({name: elements.flat(part) for name, part in parts.items()}, classes)
         responses = {"predict": np.asarray(answer.prediction)}
         if classes is not None:
             if answer.probabilities is not None:
@@ -89,7 +89,7 @@ class FrozenAnswer:
     def take(self, rows: NDArray[np.intp]) -> FrozenAnswer:
         """The answer for some of the rows."""
         classes = self.__dict__.get("classes_")
-        return FrozenAnswer({name: given[rows] for name, given in self._responses.items()}, classes)
+        return FrozenAnswer({name: responses[rows] for name, responses in self._responses.items()}, classes)
 
     def same(self, other: FrozenAnswer, names: Iterable[str]) -> bool:
         """Whether both give the same for each of these responses; never for no response at all."""

@@ -1,4 +1,4 @@
-"""What quality means: scorer names of scikit-learn, ``"error"``, those of rankings, or a function, all behind one small object.
+"""Metrics: scorer names of scikit-learn, ``"error"``, ranking metrics, or a function, all behind one small object.
 
 Two metrics are defined here. NDCG (Hu et al., *Anytime Linear Prediction*, report NDCG@5 on Yahoo! LTR without defining it):
 gain ``2^rel − 1``, discount ``log2(rank + 1)``, mean over queries. Disagreement (Grubb, *Anytime Prediction*, section 2.6):
@@ -22,7 +22,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils.validation import column_or_1d
 
-from anytime._compat import n_rows_of, rows_of, scored_function
+from anytime._compat import n_rows_of, rows_of, scored_function, scorer_of_class
 from anytime.curves.areas import Array
 from anytime.curves.elements import Elements, chunk_score
 from anytime.curves.frozen import FrozenAnswer
@@ -56,9 +56,9 @@ class EvaluationData:
         target = column_or_1d(y, warn=True)
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         query = None if qid is None else np.asarray(qid)
-        for name, given in (("y", target), ("sample_weight", weight), ("qid", query)):
-            if given is not None and len(given) != n:
-                raise ValueError(f"X has {n} rows but {name} has {len(given)}")
+        for name, values in (("y", target), ("sample_weight", weight), ("qid", query)):
+            if values is not None and len(values) != n:
+                raise ValueError(f"X has {n} rows but {name} has {len(values)}")
         if weight is not None and (not np.isfinite(weight).all() or (weight < 0).any() or not weight.any()):
             raise ValueError("sample_weight must be finite and not negative, and not all zero")
         return cls(X, target, weight, query)
@@ -129,12 +129,12 @@ class QueryMetric(ABC):
 
 @dataclass(frozen=True)
 class NDCG(QueryMetric):
-    """Normalised discounted cumulative gain at ``k``, to be given as ``metric=``.
+    """Normalised discounted cumulative gain at ``k``, for ``metric=``.
 
     Parameters
     ----------
     k : int, default=None
-        How many ranks count; all when None.
+        Number of ranks that count. None: all.
     zero_ideal : {"zero", "skip"}, default="zero"
         A query without a relevant row has no ideal ranking: count it as 0, or leave it out.
 
@@ -259,26 +259,26 @@ def violations(y: NDArray[Any], scores: Array, qid: NDArray[Any], margin: float 
 
 
 def resolve_metric(
-    given: Any, *, classifier: bool, data: EvaluationData, greater_is_better: bool | None = None
+    metric: Any, *, classifier: bool, data: EvaluationData, greater_is_better: bool | None = None
 ) -> Metric:
-    """The judge that ``given`` means; the default depends on the model. See ``anytime.curve``."""
-    if given is None:
-        given = "accuracy" if classifier else "r2" if data.qid is None else "ndcg@5"
-    if isinstance(given, str):
-        ranking = re.fullmatch(r"ndcg(?:@(\d+))?", given)
-        given = NDCG(int(ranking[1]) if ranking[1] else None) if ranking else given
-    if isinstance(given, QueryMetric) or (isinstance(given, str) and given in _OF_QUERIES):
-        judge = given.metric() if isinstance(given, QueryMetric) else _OF_QUERIES[given]
+    """The ``Metric`` object of ``metric``; the default depends on the model. See ``anytime.curve``."""
+    if metric is None:
+        metric = "accuracy" if classifier else "r2" if data.qid is None else "ndcg@5"
+    if isinstance(metric, str):
+        ranking = re.fullmatch(r"ndcg(?:@(\d+))?", metric)
+        metric = NDCG(int(ranking[1]) if ranking[1] else None) if ranking else metric
+    if isinstance(metric, QueryMetric) or (isinstance(metric, str) and metric in _OF_QUERIES):
+        judge = metric.metric() if isinstance(metric, QueryMetric) else _OF_QUERIES[metric]
         if data.qid is None:
-            raise ValueError(f"metric {judge.name!r} ranks rows within queries: give qid, one query per row")
+            raise ValueError(f"metric {judge.name!r} needs qid, the query of each row")
         if data.weight is not None:
             raise ValueError(f"metric {judge.name!r} is about queries and takes no sample_weight")
         return judge
-    if callable(given):
-        return _from_callable(given, greater_is_better)
-    if not isinstance(given, str):
-        raise TypeError(f"metric must be a name, a callable or NDCG, not {type(given).__name__}")
-    return _from_name(given)
+    if callable(metric):
+        return _from_callable(metric, greater_is_better)
+    if not isinstance(metric, str):
+        raise TypeError(f"metric must be a name, a callable or NDCG, not {type(metric).__name__}")
+    return _from_name(metric)
 
 
 _DISAGREEMENT = Metric(
@@ -301,40 +301,48 @@ _OF_QUERIES = {"disagreement": _DISAGREEMENT, "chunk_f1": _CHUNKS}
 
 def _from_name(name: str) -> Metric:
     if name == "error":
-        accuracy = _scored(get_scorer("accuracy"))
+        accuracy = _scored(name, get_scorer("accuracy"))
         return Metric(
             name, lambda a, data: 1.0 - accuracy(a, data), greater_is_better=False, perfect=0.0, source=name
         )
-    known = get_scorer_names()
-    if name not in known:
-        raise ValueError(_unknown(name, known))
+    scorers = get_scorer_names()
+    if name not in scorers:
+        raise ValueError(_unknown(name, scorers))
     perfect = None if name in _UNBOUNDED else 0.0 if name.startswith("neg_") else 1.0
-    return Metric(name, _scored(get_scorer(name)), perfect=perfect, source=name)
+    return Metric(name, _scored(name, get_scorer(name)), perfect=perfect, source=name)
 
 
-def _unknown(name: str, known: Sequence[str]) -> str:
+def _unknown(name: str, names: Sequence[str]) -> str:
     """The message for a name that nothing has, with the nearest names that exist."""
     plain = name.lower().replace("-", "_").replace(" ", "_")
     near = [_HINTS[plain]] if plain in _HINTS else []
     near += [
         n
         for n in difflib.get_close_matches(
-            plain, [*known, "error", "ndcg@5", "disagreement", "chunk_f1"], n=3
+            plain, [*names, "error", "ndcg@5", "disagreement", "chunk_f1"], n=3
         )
         if n not in near
     ]
-    asked = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
     return (
-        f"no metric {name!r}{asked} A metric is a scorer name of scikit-learn (sklearn.metrics.get_scorer_names()), 'error', "
+        f"no metric {name!r}{hint} A metric is a scorer name of scikit-learn (sklearn.metrics.get_scorer_names()), 'error', "
         "'ndcg@k', 'disagreement', or a callable"
     )
 
 
-def _scored(scorer: Any) -> Callable[[FrozenAnswer, EvaluationData], float]:
+def _scored(name: str, scorer: Any) -> Callable[[FrozenAnswer, EvaluationData], float]:
     def score(answer: FrozenAnswer, data: EvaluationData) -> float:
-        if data.weight is None:
-            return float(scorer(answer, data.X, data.y))
-        return float(scorer(answer, data.X, data.y, sample_weight=data.weight))
+        weighted = {} if data.weight is None else {"sample_weight": data.weight}
+        try:
+            return float(scorer(answer, data.X, data.y, **weighted))
+        except ValueError as error:
+            if "pos_label" not in str(error):
+                raise
+            label = np.unique(data.y).tolist()[-1]
+            raise ValueError(
+                f"metric {name!r} scores one class, and the labels do not say which. Name it, for instance with "
+                f"metric={scorer_of_class(scorer, label)} of sklearn.metrics"
+            ) from None
 
     return score
 
@@ -344,7 +352,7 @@ def _from_callable(function: Any, greater_is_better: bool | None) -> Metric:
     inside = scored_function(function)
     name = str(getattr(function, "__name__", None) or getattr(inside, "__name__", "score"))
     if inside is not None or _required_arguments(function) >= 3:
-        return Metric(name, _scored(function), greater_is_better is not False)
+        return Metric(name, _scored(name, function), greater_is_better is not False)
     if greater_is_better is None:  # the naming rule of scikit-learn
         greater_is_better = not name.endswith(("_error", "_loss", "_deviance"))
 

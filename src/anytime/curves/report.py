@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from dataclasses import asdict
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ def render(comparison: Comparison, title: str) -> str:
     """The page as text."""
     template = resources.files("anytime.curves").joinpath("report.html").read_text(encoding="utf-8")
     parts = {"@TITLE@": html.escape(title), "@DATA@": _script_safe(_contents(comparison, title))}
-    return re.sub("|".join(parts), lambda found: parts[found[0]], template)
+    return re.sub("|".join(parts), lambda match: parts[match[0]], template)
 
 
 def _script_safe(contents: dict[str, Any]) -> str:
@@ -61,6 +62,8 @@ def _contents(comparison: Comparison, title: str) -> dict[str, Any]:
 
 def _model(name: str, curve: AnytimeCurve, scale: float, summary: list[float | None]) -> dict[str, Any]:
     held = curve.held  # free stages that no budget ends at are not shown
+    # at which points each group comes or, as branches buy others, goes
+    turns = np.diff(np.asarray(curve.bought)[held], axis=0, prepend=False)
     return {
         "name": name,
         "costs": _numbers(curve.costs[held] * scale),
@@ -69,9 +72,10 @@ def _model(name: str, curve: AnytimeCurve, scale: float, summary: list[float | N
         "realised": None if curve.realised_costs is None else _numbers(curve.realised_costs[held]),
         "low": None if curve.band is None else _numbers(curve.band[0][held]),
         "high": None if curve.band is None else _numbers(curve.band[1][held]),
-        "bought": curve.groups_bought()[held].tolist(),
+        "branches": np.asarray(curve.branches)[held].tolist(),
         "purchases": [
-            {"group": p.group, "stage": p.stage, "price": _number(p.price)} for p in curve.purchases
+            {**asdict(p), "price": _number(p.price), "turns": np.flatnonzero(turned).tolist()}
+            for p, turned in zip(curve.purchases, turns.T, strict=True)
         ],
         "summary": summary,
     }

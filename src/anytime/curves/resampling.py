@@ -85,10 +85,10 @@ def _units(data: EvaluationData, groups: ArrayLike | None) -> NDArray[np.intp]:
     n = data.y.size
     if groups is None:
         return np.arange(n) if data.qid is None else np.unique(data.qid, return_inverse=True)[1]
-    given = np.asarray(groups)
-    if given.shape != (n,):
-        raise ValueError(f"X has {n} rows but groups has shape {given.shape}")
-    unit = np.unique(given, return_inverse=True)[1]
+    labels = np.asarray(groups)
+    if labels.shape != (n,):
+        raise ValueError(f"X has {n} rows but groups has shape {labels.shape}")
+    unit = np.unique(labels, return_inverse=True)[1]
     if data.qid is not None:
         query, first = np.unique(data.qid, return_index=True)
         if (unit != unit[first][np.searchsorted(query, data.qid)]).any():

@@ -1,7 +1,7 @@
 """Data with prices: bundled sets, seeded generators, images with measured extractors, and tests with real prices.
 
-``load`` is the way to every table of examples; ``names`` and ``describe`` say what there is. ``load_images`` reads MNIST,
-Fashion-MNIST and CIFAR-10 from a folder of the user's.
+``load`` loads any table; ``names`` and ``describe`` list what exists. ``load_images`` reads MNIST, Fashion-MNIST and CIFAR-10
+from a folder of yours.
 
 >>> X, y, costs = load("breast_cancer")
 >>> costs

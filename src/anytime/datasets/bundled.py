@@ -4,8 +4,6 @@ The groups follow how the columns come about. **The prices are made up**: plausi
 more. For real prices see ``heart``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What a loader returns: data and prices that unpack to three, with everything else as attributes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
@@ -21,7 +19,7 @@ class _Triple(NamedTuple):
 class Dataset(_Triple):
     """Examples, answers and prices; unpacks to ``X, y, costs``.
 
-    Classes are numbered from 0; ``target_names[k]`` is what class ``k`` is called. The groups of ``costs`` name columns
+    Classes are numbered from 0; ``target_names[k]`` is the name of class ``k``. The groups of ``costs`` name columns
     by position, so they fit ``X`` as a matrix and as a frame.
 
     Attributes
@@ -35,7 +33,7 @@ class Dataset(_Triple):
     target_names : tuple of str or None
         None for regression and ranking.
     train, valid, test : (k,) int arrays or None
-        Row numbers of the official or customary split, where there is one.
+        Row numbers of the official or customary split, if there is one.
     delayed : tuple of str or None
         Groups whose results arrive only the next day.
 
@@ -87,7 +85,7 @@ class Dataset(_Triple):
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What is known about a data set without loading it.
+    """Facts about a data set, without loading it.
 
     Examples
     --------

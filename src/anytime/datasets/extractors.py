@@ -1,11 +1,9 @@
 """Eight descriptors of one 32 x 32 image, from a few microseconds to more than a millisecond.
 
 Each is a real computation with its own time, so prices can be measured instead of invented. The cheap ones look at the
-image as it is; the better ones first set the digit upright, which is what costs. One, ``holes``, is dear for what it
+image as it is; the better ones first set the digit upright, which is what costs. One, ``holes``, is expensive for what it
 tells: a learner that minds prices should leave it for last.
 """
-
-from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +90,7 @@ def swept_edges(image: Image) -> Vector:
     return total[:, ::2].ravel() / len(_SWEEP)
 
 
-# From cheap to dear.
+# From cheap to expensive.
 ORDER = (ink, pixels, edges, upright, upright_edges, holes, waves, swept_edges)
 
 

@@ -3,8 +3,6 @@
 What a set of groups is worth has a closed form in both generators: the ``strengths`` of its groups add up.
 """
 
-from __future__ import annotations
-
 from math import sqrt
 from typing import Any
 
@@ -60,7 +58,7 @@ def make_priced_regression(
     noise : float, default=0.3
         The share of the variance of ``y`` that no column explains.
     correlation : float, default=0.5
-        Between the columns of a group. It misleads whoever looks at single columns and changes no group's value.
+        Between the columns of a group. It misleads methods that score single columns and changes no group's value.
     random_state : int, Generator or None, default=0
 
     Returns
@@ -161,7 +159,7 @@ def _check(n_groups: int, n_steps: int, group_size: int) -> None:
 
 
 def _random_costs(n_groups: int, group_size: int, n_steps: int, rng: np.random.Generator) -> FeatureCosts:
-    """Whole prices from 1 to 20, dearer ones rarer; every step is required by a random half of the groups."""
+    """Whole prices from 1 to 20, more expensive ones rarer; every step is required by a random half of the groups."""
     groups: dict[str, list[int]] = {f"step {s}": [] for s in range(n_steps)}
     groups |= {f"group {g}": [*range(g * group_size, (g + 1) * group_size)] for g in range(n_groups)}
     prices = dict(zip(groups, np.rint(np.exp(rng.uniform(0, np.log(20), len(groups)))).tolist(), strict=True))

@@ -1,7 +1,5 @@
 """Heart disease in Cleveland: medical tests with Turney's prices (*Cost-sensitive classification*, JAIR 2, 1995)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Well-known images from files that the user has: MNIST, Fashion-MNIST and CIFAR-10, in their official parts."""
+"""Well-known images from files of yours: MNIST, Fashion-MNIST and CIFAR-10, in their official parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Images = NDArray[np.uint8]
 def load_images(
     name: str, part: Part = "train", *, folder: str | Path | None = None
 ) -> tuple[Images, NDArray[np.int64]]:
-    """Images and labels of a well-known set, from files that do not come with the package.
+    """Load images and labels of a well-known set, from files that do not come with the package.
 
     ======================  ==========================  ==============  =====================================================
     name                    rows                        shape           files in the folder
@@ -36,7 +36,8 @@ def load_images(
     part : {"train", "test"}, default="train"
         Official part; the order of rows is the official one.
     folder : path, default=None
-        Where the files are. None: what the environment variable ``ANYTIME_DATA`` names. Files may be compressed (``.gz``).
+        Folder of the files. None: the one that the environment variable ``ANYTIME_DATA`` names. Files may be compressed
+        (``.gz``).
 
     Returns
     -------
@@ -46,26 +47,26 @@ def load_images(
     Raises
     ------
     ValueError
-        There is no such set or part.
+        If there is no such set or part.
     DataNotFoundError
-        The folder or a file is absent.
+        If the folder or a file is missing.
     DataFormatError
-        A file is damaged or not what it should be.
+        If a file is damaged or has the wrong contents.
     ImportError
-        CIFAR-10 needs Pillow to read its sheets.
+        If Pillow, which reads CIFAR-10, is not installed.
     """
     key = str(name).lower().replace("_", "-")
     if key not in _SETS:
-        raise ValueError(f"no images are called {name!r}; there are {', '.join(map(repr, _SETS))}")
+        raise ValueError(f"no image set is called {name!r}; use one of {', '.join(map(repr, _SETS))}")
     if part not in ("train", "test"):
         raise ValueError(f"part must be 'train' or 'test', not {part!r}")
-    known = _SETS[key]
-    source = DataFolder(key, known.origin, folder)
+    image_set = _SETS[key]
+    source = DataFolder(key, image_set.origin, folder)
     read = _read_sheets if key == "cifar10" else _read_idx
     images, labels = read(source, key, part)
-    with reading(source.path(f"{key}/{known.first[part]}")):
-        rows = known.rows[part]
-        if images.shape != (rows, *known.shape) or labels.shape != (rows,):
+    with reading(source.path(f"{key}/{image_set.first[part]}")):
+        rows = image_set.rows[part]
+        if images.shape != (rows, *image_set.shape) or labels.shape != (rows,):
             raise ValueError(
                 f"images of shape {images.shape} with {len(labels)} labels, instead of {rows} of each"
             )

@@ -1,8 +1,7 @@
 """Images whose feature groups are real computations: scikit-learn's digits, jittered, with eight extractors.
 
 Use ``load_digit_images`` and ``image_extractors`` where prices are to be measured and features computed on demand, and
-``load("digit_images")`` for the same features as a matrix with stored prices, where a result must not depend on the
-machine.
+``load("digit_images")`` for the same features as a matrix with stored prices, where a result must not depend on the machine.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def load_digit_images(*, random_state: int = 0) -> DigitImages:
 
 
 def image_extractors() -> dict[str, Extractor]:
-    """Named functions of one image, from the cheapest to the dearest; each returns a vector of fixed length.
+    """Named functions of one image, from the cheapest to the most expensive; each returns a vector of fixed length.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""``load``, ``names`` and ``describe``: the one way to any data set."""
+"""``load``, ``names`` and ``describe``: access to all data sets."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ def load(name: str, *, as_frame: bool = False, **options: Any) -> Dataset:
     Parameters
     ----------
     name : str
-        One of ``names()``. Case, and ``-`` against ``_``, do not matter.
+        One of ``names()``. Case does not matter, and ``-`` and ``_`` are the same.
     as_frame : bool, default=False
         Whether ``X`` is a DataFrame.
     **options
-        What ``describe(name)`` lists: the ``grades`` of heart disease, for instance.
+        Options listed by ``describe(name)``, such as the ``grades`` of heart disease.
 
     Returns
     -------
     Dataset
-        Unpacks to ``X, y, costs``; everything else that is known are its attributes.
+        Unpacks to ``X, y, costs``; everything else is an attribute.
 
     Raises
     ------
     ValueError
-        No set has this name.
+        If no set has this name.
     TypeError
-        The set has no such option.
+        If the set has no such option.
 
     See Also
     --------
@@ -61,8 +61,8 @@ def load(name: str, *, as_frame: bool = False, **options: Any) -> Dataset:
 def check_options(about: About, options: dict[str, Any]) -> None:
     """Refuse options that a set does not have."""
     if unknown := [option for option in options if option not in about.options]:
-        known = f"its options are {', '.join(about.options)}" if about.options else "it has no options"
-        raise TypeError(f"data set {about.name!r} has no option {unknown[0]!r}; {known}")
+        options_text = f"its options are {', '.join(about.options)}" if about.options else "it has no options"
+        raise TypeError(f"data set {about.name!r} has no option {unknown[0]!r}; {options_text}")
 
 
 def named(data: Dataset, about: About, as_frame: bool) -> Dataset:
@@ -73,7 +73,7 @@ def named(data: Dataset, about: About, as_frame: bool) -> Dataset:
 
 
 def names() -> list[str]:
-    """What ``load`` knows: scikit-learn's bundled sets first, then medical tests with real prices.
+    """Names that ``load`` accepts: scikit-learn's bundled sets first, then medical tests with real prices.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def describe(name: str) -> About: ...
 @overload
 def describe(name: None = None) -> pd.DataFrame: ...
 def describe(name: str | None = None) -> About | pd.DataFrame:
-    """What is known about a set without loading it, or a table of all of them.
+    """Facts about a set without loading it, or a table of all sets.
 
     Examples
     --------
@@ -113,12 +113,12 @@ def describe(name: str | None = None) -> About | pd.DataFrame:
 
 def find(name: str, registry: Mapping[str, Listing]) -> Listing:
     """The entry of a set; case, and ``-`` against ``_``, do not matter."""
-    known = {_key(each): each for each in registry}
-    if _key(name) in known:
-        return registry[known[_key(name)]]
-    close = get_close_matches(_key(name), known, n=3)
+    by_key = {_key(each): each for each in registry}
+    if _key(name) in by_key:
+        return registry[by_key[_key(name)]]
+    close = get_close_matches(_key(name), by_key, n=3)
     hint = (
-        f"did you mean {' or '.join(repr(known[key]) for key in close)}?"
+        f"did you mean {' or '.join(repr(by_key[key]) for key in close)}?"
         if close
         else "names() lists them all"
     )

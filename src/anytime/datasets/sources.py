@@ -4,8 +4,6 @@ The folder is named by the environment variable ``ANYTIME_DATA`` or by ``folder=
 (``name.gz``) or plain (``name``).
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 import zlib
@@ -45,13 +43,13 @@ class DataFolder:
         )
 
     def _root(self) -> Path:
-        given = self.folder if self.folder is not None else os.environ.get(VARIABLE)
-        if not given:
+        folder = self.folder if self.folder is not None else os.environ.get(VARIABLE)
+        if not folder:
             raise DataNotFoundError(
                 f"data set {self.name!r} is read from files that do not come with anytime; set the environment variable "
                 f"{VARIABLE} to the folder that holds them, or pass folder="
             )
-        root = Path(given).expanduser()
+        root = Path(folder).expanduser()
         if not root.is_dir():
             named = "folder=" if self.folder is not None else VARIABLE
             raise DataNotFoundError(

@@ -1,7 +1,5 @@
 """Models for other runtimes: ONNX with an answer per budget, and a C header that can be stopped after any stage."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

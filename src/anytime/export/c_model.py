@@ -1,7 +1,5 @@
 """A fitted model as a C99 header without dependencies."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
@@ -34,7 +32,7 @@ def to_c(model: Any, path: str | Path | None = None, *, name: str | None = None)
     """A fitted model as a C99 header; see ``AnytimeModel.to_c``."""
     what = exported(model, chain_only=True)
     if what.link.name == "least_cost":
-        raise NotImplementedError(f"the link {what.link.name!r} has no form in C")
+        raise NotImplementedError(f"the link {what.link.name!r} cannot be exported to C")
     name = _identifier(name or (type(model).__name__ if path is None else Path(path).stem))
     text = _header(model, what, name)
     if path is not None:

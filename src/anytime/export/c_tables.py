@@ -1,7 +1,5 @@
 """The tables of a plan for the C header."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

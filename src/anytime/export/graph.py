@@ -1,7 +1,5 @@
 """An ONNX graph under construction. Everything is computed in double: thresholds and sums keep their bits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

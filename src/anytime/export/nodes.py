@@ -4,8 +4,6 @@ The native trees also look up categories, take zeros or a chosen number as missi
 Every such test is constant between a few bounds, so that a chain of plain questions answers it for every double exactly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -114,13 +112,13 @@ class _Chains:
         labels = [label for _, label in segments]
         if missing_left not in labels or len(segments) == 1:
             segments = [*segments, (np.inf, missing_left)]  # which only NaN reaches
-        asked, last = segments[:-1], segments[-1][1]
+        path, last = segments[:-1], segments[-1][1]
         unmet = True  # NaN takes the first exit that is its own
         number, added = node, self.fields["tree"].size + len(self.more["tree"])
-        for i, (bound, label) in enumerate(asked):
+        for i, (bound, label) in enumerate(path):
             exits = unmet and label == missing_left
             unmet = unmet and not exits
-            following = child[last] if i == len(asked) - 1 else added + i
+            following = child[last] if i == len(path) - 1 else added + i
             row = {
                 "tree": self.fields["tree"][node], "feature": self.fields["feature"][node], "threshold": bound,
                 "missing_left": exits, "left": child[label], "right": following,

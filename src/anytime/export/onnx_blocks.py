@@ -1,7 +1,5 @@
 """What stages other than trees compute, and how scores become answers, in ONNX."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from anytime.blocks import Block, LinearBlock
@@ -151,7 +149,7 @@ def transformed(graph: Graph, scores: str, link: Link, n_outputs: int) -> str:
     if name == "least_squares":
         within = graph.add("Clip", scores, graph.constant(0.0), graph.constant(1.0))
         return _summing_to_one(graph, within, n_classes)
-    raise NotImplementedError(f"the link {name!r} has no form in ONNX")
+    raise NotImplementedError(f"the link {name!r} cannot be exported to ONNX")
 
 
 def _logistic(graph: Graph, scores: str) -> str:

@@ -1,7 +1,5 @@
 """A fitted model as an ONNX model."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -56,7 +54,7 @@ def to_onnx_blocks(model: Any, folder: str | Path, *, dtype: str = "float32") ->
         raise ValueError(f"dtype must be 'float64' or 'float32', not {dtype!r}")
     what = exported(model)
     if not is_network(what.plan):
-        raise ExportError("only a network whose rows all go the same way can be written block by block")
+        raise ExportError("only a network in which all rows take the same path can be written block by block")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     n_stages, paths = what.plan.n_stages, []
@@ -87,7 +85,7 @@ def _model(model: Any, what: Exported, graph: Graph, outputs: list[Any], own: An
         opset_imports=[onnx.helper.make_opsetid(domain, number) for domain, number in _OPSETS.items()],
         ir_version=_IR_VERSION,
     )
-    onnx.helper.set_model_props(proto, _described(model, what))
+    onnx.helper.set_model_props(proto, _described(what))
     onnx.checker.check_model(proto)
     return proto
 
@@ -136,7 +134,7 @@ def _labels(what: Exported) -> tuple[Any, Any]:
     return np.array([str(label) for label in classes], dtype=object), types.STRING
 
 
-def _described(model: Any, what: Exported) -> dict[str, str]:
+def _described(what: Exported) -> dict[str, str]:
     """What a reader of the file may want to know."""
     costs = what.plan.costs
     return {

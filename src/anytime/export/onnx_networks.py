@@ -1,7 +1,5 @@
 """Networks in ONNX: torch writes the graph of the exits, and answers are made of what they say."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

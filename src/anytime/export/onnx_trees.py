@@ -5,8 +5,6 @@ numbers, as the native evaluator does, so that the scores are the same to the la
 in which half of their digits at a time are exact.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

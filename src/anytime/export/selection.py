@@ -1,7 +1,5 @@
 """What of a model is exported: how many stages each budget buys, and what a reader of the file needs to know."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +16,12 @@ from anytime.trees.importers.columns import Columns
 
 
 class ExportError(ValueError):
-    """What a model does cannot be said in the format asked for."""
+    """What a model does cannot be said in the format asked for.
+
+    See Also
+    --------
+    BadFileError : Raised for files that cannot be read.
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +42,8 @@ class Exported:
     @property
     def categories(self) -> dict[str, list[str]]:
         """Columns that hold codes, each with what the codes 0, 1, ... stand for."""
-        known = {} if self.columns is None else self.columns.categories
-        return {self.names[column]: [str(value) for value in values] for column, values in known.items()}
+        by_column = {} if self.columns is None else self.columns.categories
+        return {self.names[column]: [str(value) for value in values] for column, values in by_column.items()}
 
 
 def exported(
@@ -51,21 +54,21 @@ def exported(
     What can be stopped after any stage has to be ``chain_only``: branches answer budgets that are known in advance.
     """
     check_is_fitted(model, "plan_")
-    given: list[float | None] = [None] if budgets is None else list(budgets)
-    if not given:
-        raise ValueError("budgets names no budget; None, alone or among others, stands for all that there is")
-    labels = ["all" if budget is None else repr(float(budget)).removesuffix(".0") for budget in given]
+    wanted: list[float | None] = [None] if budgets is None else list(budgets)
+    if not wanted:
+        raise ValueError("budgets is empty; give at least one budget, or None for everything")
+    labels = ["all" if budget is None else repr(float(budget)).removesuffix(".0") for budget in wanted]
     if len(set(labels)) < len(labels):
         raise ValueError(f"budgets names the same budget twice: {', '.join(labels)}")
     numbers = getattr(model, "_numbers", None)
     if numbers is not None and numbers.columns:
         raise ExportError(
-            "a streaming model with columns of words turns them into numbers that it keeps learning, which no format holds; "
+            "a streaming model learns the encoding of its string columns, which neither format can hold; "
             "train it on numbers"
         )
     if model.plan_.cost_matrix is not None:
-        raise ExportError("answers by a cost matrix have no form in the file; export the model without it")
-    chosen = [_chosen(model, budget, chain_only) for budget in given]
+        raise ExportError("neither format supports a cost matrix; export the model without it")
+    chosen = [_chosen(model, budget, chain_only) for budget in wanted]
     chain: Plan = model.plan_.head(max((stages for branch, stages in chosen if branch < 0), default=0))
     used = sorted({branch for branch, _ in chosen if branch >= 0})
     branches = [model.plan_.branches[number] for number in used]
@@ -74,7 +77,7 @@ def exported(
     names = getattr(model, "feature_names_in_", None)
     if model.plan_.calibration is not None and (plan.passes or (plan.stops and not chain_only)):
         raise ExportError(
-            "calibrated probabilities depend on the last stage that worked on each row, which the file would not know: export "
+            "calibrated probabilities depend on the last stage that worked on each row, which the file would not record: export "
             "the model as it was before calibrate"
         )
     return Exported(
@@ -109,7 +112,7 @@ def _chosen(model: Any, budget: float | None, chain_only: bool) -> tuple[int, in
         if not chain_only:
             return int(choice.branch), int(choice.stages)
         raise ExportError(
-            "what this model answers is a branch beside its chain, and a header that can be stopped anywhere has the chain only: "
+            "this model answers with a branch, but a header that can be stopped anywhere holds only the chain: "
             "use to_onnx, or the model before it was truncated"
         )
     reached, cap, policy = model._reach(budget)
@@ -117,11 +120,11 @@ def _chosen(model: Any, budget: float | None, chain_only: bool) -> tuple[int, in
         reached = choice.stages
     if policy is not None:
         raise ExportError(
-            "the model's mean_budget lets sure rows leave early: export truncate(mean_budget=...), which always does"
+            "the model's mean_budget lets confident rows leave early: export truncate(mean_budget=...) instead"
         )
     if cap is not None:
         raise ExportError(
-            f"meter={model.meter!r} stops each row where its own money ends, which needs the ledger of this library; "
+            f"meter={model.meter!r} stops each row when its own budget is spent, which needs the ledger of this library; "
             'count by stages instead: set_params(meter="model"), or truncate(mean_budget=...)'
         )
     plan, stages = model.plan_, int(reached)
@@ -129,7 +132,7 @@ def _chosen(model: Any, budget: float | None, chain_only: bool) -> tuple[int, in
         unit = f" {model.costs_.unit}" if model.costs_.unit else ""
         if plan.n_stages == 0:
             raise ExportError(
-                "the model has no stage, only a constant answer: the budget that it was cut to buys nothing"
+                "the model has no stage, only a constant answer: the budget that it was truncated to buys nothing"
             )
         amount = model.budget if budget is None else budget
         named = "the model's own bound" if amount is None else f"a budget of {amount:g}{unit}"

@@ -1,4 +1,4 @@
-"""The ``.anytime`` file: a fitted model without pickle, safe to load from a stranger.
+"""The ``.anytime`` file: a fitted model without pickle, safe to load from strangers.
 
 A file is a zip of
 
@@ -8,12 +8,10 @@ A file is a zip of
 ``arrays/NAME.npy``
     Numbers, in NumPy's format: little-endian truth values, integers and floats; never objects.
 
-Checksums are against accidents: a flipped bit is always found. Against malice there is validation: nothing in a file
-names code, a module or a path; every index, shape, size and tree link is checked before it is used; memory and time are
-bounded by the size of the file. Whatever is wrong inside a file, ``load`` raises ``BadFileError``.
+Checksums protect against accidents: a flipped bit is always detected. Validation protects against malice: nothing in a file
+names code, a module or a path; every index, shape, size and tree link is checked before use; memory and time are bounded by the
+size of the file. Whatever is wrong inside a file, ``load`` raises ``BadFileError``.
 """
-
-from __future__ import annotations
 
 import contextlib
 import errno
@@ -55,8 +53,8 @@ _SEAL_LENGTH = 77
 def save(model: AnytimeModel, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to an ``.anytime`` file.
 
-    The same model gives the same bytes. The file appears at once and complete: on any error, what stood at ``path`` stays
-    untouched. What was written is read back before it takes its place.
+    The same model gives the same bytes. Writing is atomic: on any error, an existing file at ``path`` stays untouched. The new
+    file is read back before it replaces the old one.
 
     Parameters
     ----------
@@ -66,19 +64,23 @@ def save(model: AnytimeModel, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     TypeError
-        If the model holds something a file cannot, such as a Python function as a stage.
+        If the model holds something that cannot be saved, such as a Python function as a stage.
+
+    See Also
+    --------
+    load : Reads the files.
 
     Notes
     -----
-    An ``estimator`` or ``costly`` parameter, somebody else's model, is kept as text only and is None after loading; so is any
-    other parameter that is not made of plain values. Of the costly model of an ``AdaptiveClassifier`` a file holds the trees,
-    where it is made of trees; of any other kind its name and what it says of some training rows, which go into the file to
-    recognise it by. ``costs`` come back as ``FeatureCosts``, whatever form they were given in.
-    Numbers of NumPy among the parameters come back as Python's.
+    An ``estimator`` or ``costly`` parameter, a model of another library, is stored as text only and is None after loading; so is
+    any other parameter that does not consist of plain values. If the costly model of an ``AdaptiveClassifier`` is made of trees,
+    the file holds them; otherwise it holds the name and the predictions for some training rows, which are stored to recognise it.
+    ``costs`` are loaded as ``FeatureCosts``, whatever their original form, and NumPy numbers among the parameters as Python
+    numbers.
     """
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "there is no such folder to save in", str(target.parent))
+        raise FileNotFoundError(errno.ENOENT, "the folder to save in does not exist", str(target.parent))
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder; name a file in it", str(target))
     packed = _pack(model)
@@ -108,33 +110,37 @@ def load(
     ----------
     source : str, path or binary file
     costly : fitted estimator or callable, default=None
-        The costly model of an ``AdaptiveClassifier`` whose file holds its name only. It has to say of some rows what it said in
-        training. Without it the cheap model and the gate answer, and a row that is sent on raises ``DetachedModelError``;
-        ``attach`` gives it later.
+        The costly model of an ``AdaptiveClassifier`` whose file holds only its name. It must reproduce its predictions for some
+        training rows. Without it, the cheap model and the gate work, and a row that is sent on raises ``DetachedModelError``;
+        ``attach`` adds it later.
     module : ExitNetwork, default=None
-        The network of an ``AnytimeNetworkClassifier`` or ``...Regressor`` that was a module of your own: the file holds its
-        weights, and a copy of ``module`` gets them.
+        The network of an ``AnytimeNetworkClassifier`` or ``...Regressor`` with a custom module: the file holds its weights, and
+        a copy of ``module`` gets them.
     max_bytes : int, default=2 GiB
-        The most that the file's contents may take unpacked. Whatever is allowed here, they may not take more than
-        64 times the size of the file (16 MiB for a small one).
+        Maximum unpacked size of the contents. In any case, they may not exceed 64 times the size of the file (16 MiB for a
+        small one).
 
     Returns
     -------
     model
-        Its answers are those of the saved model, bit for bit.
+        Its predictions are those of the saved model, bit for bit.
 
     Raises
     ------
     BadFileError
-        For everything that is wrong inside the file.
+        If anything inside the file is wrong.
     OSError
         If the file cannot be read, such as ``FileNotFoundError``.
     ImportError
-        If the model needs a package that is not installed; it says which extra brings it.
+        If the model needs a package that is not installed; the message names the extra to install.
     DetachedModelError
-        If no stage can answer without ``module``, and it is not given.
+        If no stage can answer without ``module``, and it is not passed.
     ValueError
         If ``costly`` or ``module`` is not what the file was saved with.
+
+    See Also
+    --------
+    save : Writes the files.
     """
     model: Any = load_detached(source, max_bytes=max_bytes)
     for keyword, part in (("costly", costly), ("module", module)):
@@ -154,16 +160,16 @@ def load(
 
 
 def load_detached(source: Source, *, max_bytes: int = MAX_BYTES) -> AnytimeModel:
-    """What ``load`` reads, without the models that are not in the file: its ``attach`` takes them."""
+    """Load without the models that are not in the file; ``attach`` adds them."""
     with _named(source) as (file, name), _blamed_on(name):
         contents = _read(file, max_bytes)
         return read_model(contents.manifest, contents.arrays, contents.archive.size)
 
 
 def describe(source: Source, *, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
-    """What an ``.anytime`` file holds, without building the model.
+    """Describe the contents of an ``.anytime`` file without building the model.
 
-    Checksums are verified, and what is shown is checked; a file that can be described may still be refused by ``load``.
+    Checksums and the described values are verified; ``load`` may still reject the file.
 
     Parameters
     ----------

@@ -8,8 +8,6 @@ Memory is bounded before it is taken: what members claim to unpack to may not ex
 size of the file (16 MiB for a small one), nor what their packed bytes can hold; shapes must account for exactly these bytes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re
@@ -33,7 +31,7 @@ _MOST_SIZE = 0xFFFFFFFF
 _DEFLATE_MOST = 1032  # no deflated stream unpacks to more than this many times its size
 _CHUNK = 1 << 20
 _LONGEST_HEADER = 256
-_NO_MODEL = "is no .anytime model, or was cut off"
+_NO_MODEL = "is not an .anytime model, or is truncated"
 
 _LOCAL = struct.Struct("<4s5H3I2H")
 _CENTRAL = struct.Struct("<4s6H3I5H2I")
@@ -352,13 +350,13 @@ class _Header(NamedTuple):
 
 def _read_npy_header(raw: bytearray, member: _Member) -> _Header:
     """Parsed by pattern, not by evaluation as ``numpy.load`` does."""
-    found = _NPY.match(raw[:_LONGEST_HEADER])
-    if found is None:
+    match = _NPY.match(raw[:_LONGEST_HEADER])
+    if match is None:
         bad(member.name, "does not begin as an array does")
-    dtype = found[1].decode()
+    dtype = match[1].decode()
     if dtype not in _TYPES:
         bad(member.name, f"arrays of type {shown(dtype)} are not used in .anytime files")
-    numbers = [part.strip() for part in found[2].decode().split(",") if part.strip()]
+    numbers = [part.strip() for part in match[2].decode().split(",") if part.strip()]
     if len(numbers) > 8 or any(not part.isdigit() or len(part) > 12 for part in numbers):
         bad(member.name, "its shape is not one")
     shape = tuple(map(int, numbers))

@@ -1,7 +1,5 @@
 """A fitted model as a manifest and arrays, and back: class, parameters, plan, labels, columns and what the class adds."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Mapping
 from importlib import import_module
@@ -13,8 +11,9 @@ import sklearn
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from anytime.bounded_runs import METERS
 from anytime.costs import FeatureCosts
-from anytime.estimator import METERS, AnytimeModel, ClassifierFace
+from anytime.estimator import AnytimeModel, ClassifierFace
 from anytime.files.container import allowance
 from anytime.files.plans import count_stages, read_plan, write_plan
 from anytime.files.reading import ArrayShelf, BadFileError, Fields, bad, shown
@@ -69,7 +68,7 @@ ESTIMATORS = {
     "StreamingBoostRegressor": "anytime.streaming.streaming_boost:StreamingBoostRegressor",
 }
 
-# parameters that are somebody else's model, or what it said of training rows
+# parameters that are a model of another library, or its predictions for training rows
 _OUTSIDE = ("costly", "estimator", "members")
 _LONGEST_REPR = 2000
 _MOST_FEATURES = 2**31 - 2
@@ -84,9 +83,9 @@ Model = TypeVar("Model", bound=AnytimeModel)
 def register(estimator: type[Model]) -> type[Model]:
     """Let models of a class of your own be saved, loaded and served.
 
-    A file holds the name of the class and no code: whoever loads one has to register the class first. What a file keeps is
-    what every model has: constructor parameters, the plan, classes and names of columns. A class with more has a method
-    ``_file_state``, which gives a dict of plain values and arrays, and ``_restore_file_state``, which takes it.
+    A file holds the name of the class and no code: register the class before loading, too. A file stores what every model has:
+    constructor parameters, the plan, classes and column names. A class with more has a method ``_file_state``, which returns a
+    dict of plain values and arrays, and ``_restore_file_state``, which takes it.
 
     Parameters
     ----------
@@ -96,14 +95,14 @@ def register(estimator: type[Model]) -> type[Model]:
     Returns
     -------
     class
-        The same, so that this can be used as a decorator.
+        The same class, so that this can be used as a decorator.
 
     Raises
     ------
     TypeError
-        If it is no class of anytime models.
+        If it is not a class of anytime models.
     ValueError
-        If another class has the name.
+        If another class has this name.
 
     Examples
     --------
@@ -115,10 +114,10 @@ def register(estimator: type[Model]) -> type[Model]:
     """
     if not (isinstance(estimator, type) and issubclass(estimator, AnytimeModel)):
         raise TypeError(f"register takes a class of anytime models, not {estimator!r}")
-    name, known = estimator.__name__, _REGISTERED.get(estimator.__name__)
+    name, registered = estimator.__name__, _REGISTERED.get(estimator.__name__)
     # a class that is defined anew, in a notebook say, takes the place of its former self
-    if name in ESTIMATORS or (known is not None and known.__module__ != estimator.__module__):
-        raise ValueError(f"there is another class called {name}, which files know by that name; rename yours")
+    if name in ESTIMATORS or (registered is not None and registered.__module__ != estimator.__module__):
+        raise ValueError(f"another class is already registered as {name}; rename yours")
     _REGISTERED[name] = estimator
     return estimator
 
@@ -132,8 +131,8 @@ def _estimator(name: str) -> type[AnytimeModel]:
             f"{shown(name)} is no class of this library; register yours with anytime.files.register first",
         )
     module, _, attribute = ESTIMATORS[name].partition(":")
-    found: type[AnytimeModel] = getattr(import_module(module), attribute)
-    return found
+    estimator: type[AnytimeModel] = getattr(import_module(module), attribute)
+    return estimator
 
 
 # ---------------------------------------------------------------------- writing
@@ -143,7 +142,7 @@ def write_model(model: AnytimeModel) -> tuple[dict[str, Any], dict[str, NDArray[
     """Manifest (without checksums) and arrays of a fitted model."""
     name = type(model).__name__
     if name not in {*ESTIMATORS, *_REGISTERED} or _estimator(name) is not type(model):
-        raise TypeError(f"files do not know the class {name}; register it with anytime.files.register first")
+        raise TypeError(f"the class {name} is not registered; call anytime.files.register first")
     check_is_fitted(model, "plan_")
     plan, arrays = write_plan(model.plan_)
     encoder = Encoder(arrays)
@@ -173,7 +172,7 @@ def write_model(model: AnytimeModel) -> tuple[dict[str, Any], dict[str, NDArray[
 
 
 def _write_parameters(model: AnytimeModel, encoder: Encoder) -> tuple[dict[str, Any], dict[str, str]]:
-    """What the constructor was given. What a file cannot hold, such as somebody else's estimator, is kept as text."""
+    """Constructor parameters. Values that a file cannot hold, such as another library's estimator, are kept as text."""
     parameters, unsaved = {}, {}
     for name, value in model.get_params(deep=False).items():
         if name == "costs":
@@ -199,8 +198,8 @@ def _write_costs_parameter(model: AnytimeModel, costs: Any, encoder: Encoder) ->
     if hasattr(costs, "__fspath__") or isinstance(costs, str):
         return "plan"
     names = getattr(model, "feature_names_in_", None)
-    given = FeatureCosts.coerce(costs, plan.n_features, None if names is None else list(map(str, names)))
-    return "plan" if given == plan.costs.costs else encoder.encode(given)
+    prices = FeatureCosts.coerce(costs, plan.n_features, None if names is None else list(map(str, names)))
+    return "plan" if prices == plan.costs.costs else encoder.encode(prices)
 
 
 def _own_version() -> str:
@@ -325,12 +324,12 @@ def _read_state(fields: Fields, decoder: Decoder, model: Any) -> None:
 
 def _check_category_lists(model: Any) -> None:
     """Categories are looked up in ``predict`` by column and value: the columns must exist, the values be plain."""
-    for column, known in (getattr(model, "categories_", None) or {}).items():
-        plain = isinstance(known, list) and all(
-            v is None or isinstance(v, (bool, int, float, str)) for v in known
+    for column, categories in (getattr(model, "categories_", None) or {}).items():
+        plain = isinstance(categories, list) and all(
+            v is None or isinstance(v, (bool, int, float, str)) for v in categories
         )
         if type(column) is not int or not 0 <= column < model.n_features_in_ or not plain:
-            bad("manifest.state", f"{shown(known)} is no list of categories of a column {shown(column)}")
+            bad("manifest.state", f"{shown(categories)} is no list of categories of a column {shown(column)}")
 
 
 def _read_texts(fields: Fields) -> dict[str, str]:

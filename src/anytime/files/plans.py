@@ -5,8 +5,6 @@ take on trust from a learner: that columns exist, that types are exact, and that
 what is stored.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -598,7 +596,7 @@ def _read_neighbours(fields: Fields, own: Arrays, prefix: str, costs: BoundCosts
     description = {
         "cost_penalty": fields.number("cost_penalty", 0),
         "confidence": fields.number("confidence", 0, 1) if fields.has("confidence") else None,
-        "n_neighbours": fields.integer("n_neighbours", 1, 2**31),
+        "n_neighbors": fields.integer("n_neighbors", 1, 2**31),
         "price_power": fields.number("price_power", 0, 1),
         "look_ahead": fields.integer("look_ahead", 0, 64),
         "n_stages": fields.integer("n_stages", 0, MOST_STAGES),
@@ -663,7 +661,7 @@ def _read_margin_settings(fields: Fields) -> dict[str, Any]:
         "cost_penalty": fields.number("cost_penalty", 0),
         "confidence": fields.number("confidence", 0, 1) if fields.has("confidence") else None,
         "neighbourhood": fields.text("neighbourhood", NEIGHBOURHOODS),
-        "n_neighbours": fields.integer("n_neighbours", 1, 2**31),
+        "n_neighbors": fields.integer("n_neighbors", 1, 2**31),
         "radius": fields.number("radius", 0),
         "refresh": fields.flag("refresh"),
         "distance": fields.text("distance", DISTANCES),

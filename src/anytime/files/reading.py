@@ -25,6 +25,10 @@ class BadFileError(ValueError):
 
     The one exception for everything that can be wrong *inside* a file. A file that does not exist or may not be read raises
     ``FileNotFoundError`` or ``PermissionError`` as everywhere else.
+
+    See Also
+    --------
+    load : Raises it.
     """
 
 
@@ -52,10 +56,10 @@ def parse_json(raw: bytes | bytearray, where: str) -> Any:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         raise ValueError("a key stands twice in one object")
-    return found
+    return entries
 
 
 def _integer(text: str) -> int:
@@ -76,7 +80,7 @@ def _constant(text: str) -> NoReturn:
 
 
 class Fields:
-    """The fields of one JSON object, each asked for by name and type; ``done`` refuses what nobody asked for.
+    """The fields of one JSON object, each read by name and type; ``done`` rejects unknown fields.
 
     Messages name the place ``where`` it stands in the file.
     """
@@ -177,7 +181,7 @@ class Fields:
         return left
 
     def done(self) -> None:
-        """Refuse fields that nobody asked for."""
+        """Reject unknown fields."""
         if self._left:
             bad(self.where, f"unknown field {shown(next(iter(self._left)))}")
 
@@ -212,7 +216,7 @@ class ArrayShelf:
         return array
 
     def done(self) -> None:
-        """Refuse arrays that nobody asked for."""
+        """Reject unknown arrays."""
         if self._arrays:
             bad(f"array {next(iter(self._arrays))!r}", "belongs to nothing")
 

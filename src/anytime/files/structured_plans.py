@@ -1,7 +1,5 @@
 """Stages of structures as JSON and arrays, and back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,7 +45,7 @@ def read_structured(
     own: dict[str, NDArray[Any]] = {}
     for s, stage in enumerate(fields.each("stages", most_stages)):
         kind = stage.text("predictor", ("linear", "tree"))
-        told: dict[str, Any] = {
+        state: dict[str, Any] = {
             "predictor": kind,
             "level": stage.integer("level", 0, _DEEPEST_LEVEL),
             "threshold": stage.number("threshold"),
@@ -60,19 +58,21 @@ def read_structured(
         expected = _LINEAR
         if kind == "tree":
             expected = _PLACES | {f"tree.{name}": form for name, form in tree_arrays.items()}
-            told |= {
+            state |= {
                 "n_outputs": stage.integer("n_outputs", description["width"], description["width"]),
                 "n_features": stage.integer("n_features", 1, 2**31 - 1),
                 "float32_input": stage.flag("float32_input"),
                 "shift": stage.integer("shift", -1000, 1000),
             }
-        found = {f"{s}.{name}": arrays.take(f"{prefix}.{s}.{name}", *form) for name, form in expected.items()}
+        stored = {
+            f"{s}.{name}": arrays.take(f"{prefix}.{s}.{name}", *form) for name, form in expected.items()
+        }
         for name in ("columns", "context"):
-            places = found[f"{s}.{name}"]
+            places = stored[f"{s}.{name}"]
             if places.size and not (places[0] >= 0 and (places[1:] > places[:-1]).all()):
                 bad(f"array '{prefix}.{s}.{name}'", "must be increasing places, not negative")
-        own |= found
-        description["stages"].append(told)
+        own |= stored
+        description["stages"].append(state)
         stage.done()
     if f"{prefix}.offsets" in arrays:
         own["offsets"] = arrays.take(f"{prefix}.offsets", "<f8", 2)

@@ -5,8 +5,6 @@ tuple, a mapping with its order, a number that JSON lacks, an array, labels, pri
 a class or a function.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -225,7 +223,7 @@ def _refuse_deep_requirements(requires: Mapping[str, list[str]], where: str) -> 
             if not waiting[user]:
                 ready.append(user)
     if len(ready) < len(requires):
-        bad(where, "groups require each other in a circle")
+        bad(where, "groups require each other in a cycle")
     links = len(requires) + sum(map(len, requires.values()))
     if work > _FREE_CLOSURE + _CLOSURE_RATIO * links:
         bad(where, f"{len(requires)} groups with {links} links require too much of each other")

@@ -1,4 +1,4 @@
-"""Trees and forests under a budget: growing them with prices, pruning what was grown."""
+"""Trees and forests under a budget: growing with prices, and pruning."""
 
 from anytime.forests.budget import (
     BudgetForestClassifier,

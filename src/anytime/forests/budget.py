@@ -1,6 +1,4 @@
-"""Trees and forests grown for a budget: the average row pays no more than it."""
-
-from __future__ import annotations
+"""Trees and forests grown for a mean budget."""
 
 from typing import Any, ClassVar
 
@@ -15,86 +13,82 @@ _OF_FORESTS = ("n_estimators", "bootstrap", "warm_start")
 class BudgetForestClassifier(Classes):
     """A forest grown until the average row would pay more than the budget (BudgetRF).
 
-    Each tree splits where impurity falls most per unit of price in the worst outcome, so that the dearest path stays near the
-    cheapest possible. Trees are added as long as validation rows, which pay for a group once however many trees use it, stay
-    within the budget on average. Nan, Wang and Saligrama, *Feature-Budgeted Random Forest* (ICML 2015).
+    Each split is the one that lowers the impurity of the worst child most per unit of price, so that the most expensive path
+    stays close to the cheapest possible. Trees are added as long as the mean cost of validation rows, which pay for a group once
+    however many trees use it, stays within the budget. Nan, Wang and Saligrama, *Feature-Budgeted Random Forest* (ICML 2015).
 
-    The plan begins with one tree, level by level, so that small budgets have an answer; then tree after tree joins.
-    ``predict(X, mean_budget=b)`` stops where the average row has paid ``b``, ``predict(X, budget=b)`` each row where it has.
+    The plan starts with the levels of one tree, so that small budgets have an answer, and then adds tree after tree.
+    ``predict(X, mean_budget=b)`` stops when rows have paid ``b`` on average, ``predict(X, budget=b)`` stops each row at ``b``.
 
-    With "auto", a forest is grown for each of up to 20 settings, and given up after an eighth, a quarter or a half of its trees
-    where another is clearly better, by three standard errors. Of those whose error is within one of the least, the one of least
-    loss is taken. Name ``alpha`` and ``cost_weighted`` to grow one forest only.
+    With "auto", a forest is grown for each of up to 20 settings, and abandoned after an eighth, a quarter or a half of its trees
+    if another is clearly better, by three standard errors. Of the settings within one standard error of the lowest error, the one
+    with the lowest loss is kept. Set ``alpha`` and ``cost_weighted`` to grow a single forest.
 
     Parameters
     ----------
     mean_budget : float, default=None
-        What rows may pay on average in a prediction that names no bound. None: no limit. Trees are grown up to it.
+        Trees are grown up to it.
     n_estimators : int, default=100
-        Number of trees or learners in the ensemble. Fewer where ``mean_budget`` or time ends growing.
+        Fewer if ``mean_budget`` or the time is used up.
     impurity : {"pairs", "powers", "entropy", "gini"} or Impurity, default="pairs"
-        Of ``anytime.forests.impurity``.
+        See ``anytime.forests.impurity``.
     alpha : float or "auto", default="auto"
-        Threshold of Pairs: a leaf is forgiven about so many rows of other classes. Small: few deep trees; large: many shallow
-        ones. "auto": the best of ``alphas`` on validation rows. Only with ``impurity="pairs"``.
+        Threshold of Pairs: about this many rows of other classes are tolerated in a leaf. Small: few deep trees; large: many
+        shallow ones. "auto": the best of ``alphas`` on validation rows. Only with ``impurity="pairs"``.
     alphas : sequence of float, default=(0, 2, 4, 8, 15, 30, 60, 120)
     split : {"minimax", "expected"}, default="minimax"
-        Whether a test is judged by its worst outcome or by the mean of its outcomes.
+        Whether a test is rated by its worst outcome or by the mean over its outcomes.
     tests : {"stumps", "multiway"}, default="stumps"
         Two outcomes, or one for each value (bin).
     search : {"exhaustive", "random"}, default="random"
         Which thresholds are tried: all, or 20 to 80 random ones per column and node, which makes trees differ more.
     max_features : int, float, "sqrt", "log2" or None, default=None
-        Random columns tried at a node. None: all.
+        Number of random columns tried at a node. None: all.
     min_impurity : float, default=0.0
-        A node with no more impurity is a leaf.
+        A node whose impurity does not exceed this is a leaf.
     discount_reused : bool, default=False
-        Whether a split on what its path has paid for already counts as free.
+        Whether a split on a group that its path has already paid for counts as free.
     bootstrap : bool, default=True
-        Whether each tree learns from its own draw of the rows.
+        Whether each tree is grown from its own bootstrap sample of the rows.
     cost_weighted : bool, float from 0 to 1, or "auto", default="auto"
-        How much prices count in a split: True as they are, False not at all, and between to this power. "auto": the best of 1,
+        How much prices count in a split: True fully, False not at all, a number raises them to this power. "auto": the best of 1,
         0.2, 0.1, 0.05 and 0 on validation rows. False, ``impurity="gini"``, ``split="expected"`` and ``max_features="sqrt"``
         are the ordinary random forest, stopped at a budget.
     vote : {"probability", "majority", "counts"}, default="probability"
-        What is averaged over trees: shares of classes in leaves, their majority, or their counts.
+        What is averaged over trees: class frequencies of leaves, their majority class, or their counts.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. They count in growing
-        and in errors, not in what rows pay on average.
+        They apply to growing and to errors, not to the mean cost of rows.
     validation_fraction : float or None, default=0.2
-        Share of the training rows held out to decide on. None: none are. Then costs are those of the training rows, nothing is
-        chosen, and trees stand as grown.
+        Then costs are those of the training rows, nothing is chosen, and trees keep the order of growing.
     categorical_features : "from_dtype", list of columns or None, default="from_dtype"
-        Columns that hold categories. "from_dtype": those of a table that are no numbers. Columns of an array that are named here
-        hold whole numbers from 0 on.
+        In an array, columns listed here hold whole numbers from 0 on.
     time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit. The forest has the trees that were grown by then.
+        The forest has the trees grown by then.
     warm_start : bool, default=False
-        Whether ``fit`` goes on from the fitted model. The rows have to be the same: more ``n_estimators``, a larger
-        ``mean_budget`` or more time then add trees. The setting stays the one chosen first. Also after ``anytime.load``, where
-        the trees are grown again with that setting.
+        The rows have to be the same: a larger ``n_estimators`` or ``mean_budget``, or more time, then add trees. The
+        setting chosen first stays. After ``anytime.load``, the trees are grown again with that setting.
     verbose : int, default=0
-        Whether progress is printed. Ctrl-C ends training with the trees grown so far.
+        Ctrl-C ends training with the trees grown so far.
 
     Attributes
     ----------
     plan_ : Plan
-        ``plan_.expected_costs`` is what validation rows pay on average after each stage.
+        ``plan_.expected_costs`` is the mean cost of validation rows after each stage.
     expected_cost_ : float
-        And after the last.
+        The mean cost of validation rows after the last stage.
     alpha_ : float or None
         The threshold used; None with another impurity.
     setting_ : Setting
-        The threshold, and how much prices counted.
+        The threshold and weight of prices that were used.
     trials_ : list of SettingTrial
-        What each setting came to. Not after ``load``.
+        Results of each setting; missing after ``load``.
     trees_ : list of ClassTree
-        In the order of the plan. Empty where not even the first was within the budget: then the plan has the levels of it that
-        are. Not after ``truncate`` or ``load``.
+        In the order of the plan. Empty if not even the first was within the budget: then the plan has those of its levels that
+        are. Missing after ``truncate`` or ``load``.
 
     See Also
     --------
-    BudgetTreeClassifier : A single tree, with what is proved of it.
+    BudgetTreeClassifier : A single tree, with a guarantee.
 
     Examples
     --------
@@ -115,31 +109,30 @@ class BudgetForestClassifier(Classes):
 @declared(like=BudgetForestClassifier)
 @without(*_OF_FORESTS, "vote", alpha=0.0, search="exhaustive", cost_weighted=True)
 class BudgetTreeClassifier(SingleTree, Classes):
-    """A tree whose dearest path is near the cheapest possible (GreedyTree), readable at every cost.
+    """A tree whose most expensive path is close to the cheapest possible (GreedyTree), with an answer at every cost.
 
-    The test chosen is the one whose worst outcome lowers the impurity most per unit of price. With exhaustive search, the dearest
-    path costs at most ``1 + ln(F(S) / F_min)`` times that of the best tree that tells the classes apart; ``guarantee_`` says how
-    much it is for this tree. Levels of the tree, cut where paths become dearer, are the stages of the plan.
+    Each test is the one whose worst outcome lowers the impurity most per unit of price. With exhaustive search, the most
+    expensive path costs at most ``1 + ln(F(S) / F_min)`` times that of the best tree that separates the classes; ``guarantee_``
+    has the factor for this tree. The levels of the tree, cut where paths become more expensive, are the stages of the plan.
 
     Parameters
     ----------
     mean_budget : float, default=None
-        What rows may pay on average in a prediction that names no bound. None: no limit. The tree is cut where its levels exceed
-        it.
+        The tree is cut where its levels exceed it.
 
     Attributes
     ----------
     max_cost_ : float
-        The cost of the dearest path: what no row ever exceeds.
+        The cost of the most expensive path, which no row exceeds.
     guarantee_ : TreeGuarantee or None
-        How far that is from the best possible, on the rows it was grown on. None where nothing is proved: another
-        ``split``, ``search`` or impurity, some columns only, leaves of several rows, stumps of three categories or more.
+        How far that is from the best possible, on the rows it was grown from. None if nothing is proved: for another
+        ``split``, ``search`` or impurity, random columns, leaves of several rows, or stumps on three or more categories.
     expected_cost_, alpha_, setting_, trials_, trees_
         As in :class:`BudgetForestClassifier`.
 
     See Also
     --------
-    BudgetForestClassifier : Many of them, up to a budget.
+    BudgetForestClassifier : Many such trees, up to a budget.
 
     Examples
     --------
@@ -156,23 +149,27 @@ class BudgetForestRegressor(Numbers):
     """A forest grown until the average row would pay more than the budget.
 
     As :class:`BudgetForestClassifier`; the impurity is the sum, over pairs of rows, of the squared difference of their targets.
-    It is admissible, so that what is proved of trees for classes holds of these.
+    It is admissible, so the guarantee for classification trees holds for these, too.
 
     Parameters
     ----------
     impurity : {"pairs", "squared_error"} or Impurity, default="pairs"
         "squared_error" with ``split="expected"``, ``cost_weighted=False`` is the ordinary random forest.
     min_samples_leaf : int or "auto", default="auto"
-        The fewest training rows in a leaf. Small: few deep trees; large: many shallow ones. "auto": the best of ``leaf_sizes`` on
-        validation rows.
+        Small: few deep trees; large: many shallow ones. "auto": the best of ``leaf_sizes`` on validation rows.
     leaf_sizes : sequence of int, default=(1, 5, 15, 50)
 
     Attributes
     ----------
     min_samples_leaf_ : int
-        The fewest rows of a leaf that was used.
+        The minimum that was used.
     expected_cost_, setting_, trials_, trees_
         As in :class:`BudgetForestClassifier`.
+
+    See Also
+    --------
+    BudgetForestClassifier : The same for classification.
+    prune_forest : Prunes a fitted forest.
 
     Examples
     --------
@@ -192,19 +189,23 @@ class BudgetForestRegressor(Numbers):
 @declared(like=BudgetForestRegressor)
 @without(*_OF_FORESTS, search="exhaustive", cost_weighted=True)
 class BudgetTreeRegressor(SingleTree, Numbers):
-    """A tree whose dearest path is near the cheapest possible, readable at every cost.
+    """A tree whose most expensive path is close to the cheapest possible, with an answer at every cost.
 
     Parameters
     ----------
     min_samples_leaf : int or "auto", default="auto"
-        The fewest training rows in a leaf. "auto": the best of ``leaf_sizes`` on validation rows.
+        "auto": the best of ``leaf_sizes`` on validation rows.
 
     Attributes
     ----------
     max_cost_, guarantee_
-        As in :class:`BudgetTreeClassifier`; the guarantee is what the run says, as the least impurity above 0 is not known.
+        As in :class:`BudgetTreeClassifier`; the guarantee is derived from the run, as the least impurity above 0 is unknown.
     expected_cost_, min_samples_leaf_, setting_, trials_, trees_
         As in :class:`BudgetForestRegressor`.
+
+    See Also
+    --------
+    BudgetForestRegressor : A forest of such trees.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What trees and forests that are grown for a budget share: reading the data, choosing a setting, making the plan."""
+"""The common part of trees and forests grown for a budget: reading the data, choosing a setting, building the plan."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class GrowingTask:
 
 @dataclass(frozen=True, eq=False)
 class Grown:
-    """What a further fit goes on from."""
+    """What a further fit continues from."""
 
     task: GrowingTask
     grower: ClassTreeGrower
@@ -89,19 +89,19 @@ class Grown:
 
     def check(self, task: GrowingTask, grower: ClassTreeGrower) -> None:
         """Make sure that further trees are grown on the same rows in the same way."""
-        known = self.task
+        earlier = self.task
         same = (
             replace(grower, n_threads=1) == replace(self.grower, n_threads=1)
-            and task.bench.costs.costs == known.bench.costs.costs
-            and np.array_equal(task.y, known.y)
-            and _same(task.weight, known.weight)
-            and np.array_equal(task.data.bins(), known.data.bins())
-            and np.array_equal(task.bench.X, known.bench.X, equal_nan=True)
-            and _same(task.bench.target, known.bench.target)
+            and task.bench.costs.costs == earlier.bench.costs.costs
+            and np.array_equal(task.y, earlier.y)
+            and _same(task.weight, earlier.weight)
+            and np.array_equal(task.data.bins(), earlier.data.bins())
+            and np.array_equal(task.bench.X, earlier.bench.X, equal_nan=True)
+            and _same(task.bench.target, earlier.bench.target)
         )
         if not same:
             raise ValueError(
-                "warm_start goes on with the same rows, targets, weights, prices and rules; set it to False to learn anew"
+                "warm_start=True continues on the same rows, targets, weights, prices and rules; set it to False to start over"
             )
 
     def __reduce__(self) -> Any:
@@ -122,7 +122,7 @@ def _same(a: NDArray[Any] | None, b: NDArray[Any] | None) -> bool:
 class BudgetModel(ColumnModel):
     """What all four share."""
 
-    _spreads = True  # trees side by side
+    _spreads = "tasks"  # trees side by side
 
     impurity: Any
     setting_: Setting
@@ -189,17 +189,17 @@ class BudgetModel(ColumnModel):
     def fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, X_val: Any = None, y_val: Any = None
     ) -> Self:
-        """Grow for the budget. A fit that fails leaves the model as it was.
+        """Grow for the budget. If the fit fails, the model stays as it was.
 
         Parameters
         ----------
         X : (n, d)
-            Numbers, NaN where one is missing; columns of a table may be categories.
+            Numbers, with NaN for missing values; columns of a table may be categories.
         y : (n,)
         sample_weight : (n,), default=None
-            A row of weight 0 is as good as absent.
+            Rows of weight 0 are ignored.
         X_val, y_val : (m, d) and (m,), default=None
-            Rows on which costs and quality are measured. None: a share of ``X``, as ``validation_fraction`` says.
+            Rows on which costs and quality are measured. None: a share of ``X``, see ``validation_fraction``.
         """
         self._validate_params()
         trained = copy.copy(self)
@@ -211,22 +211,22 @@ class BudgetModel(ColumnModel):
 
     @property
     def expected_cost_(self) -> float:
-        """What the average validation row pays for the whole model."""
+        """Mean cost of validation rows for the whole model."""
         costs = self._plan.expected_costs
         return float(costs[-1]) if costs is not None and costs.size else 0.0
 
     def truncate(self, budget: float | None = None, *, mean_budget: float | None = None) -> Self:
-        """A model of its own within smaller bounds, without ``trees_``."""
+        """A separate model within smaller bounds, without ``trees_``."""
         smaller = super().truncate(budget, mean_budget=mean_budget)
         for name in ("trees_", "_grown"):
             smaller.__dict__.pop(name, None)
         return smaller
 
     def _file_state(self) -> dict[str, Any]:
-        given = self.impurity
+        impurity = self.impurity
         written = None
-        if isinstance(given, Impurity):  # a name is a parameter like others
-            written = ("custom", None) if isinstance(given, CustomImpurity) else given.native()
+        if isinstance(impurity, Impurity):  # a name is a parameter like others
+            written = ("custom", None) if isinstance(impurity, CustomImpurity) else impurity.native()
         return {**super()._file_state(), "setting": asdict(self.setting_), "impurity": written}
 
     def _restore_file_state(self, state: Mapping[str, Any]) -> None:
@@ -243,7 +243,7 @@ class BudgetModel(ColumnModel):
             return
         self.impurity = "pairs"
         warn_caller(
-            "the impurity was a function of its user's, which no file holds: another fit would use 'pairs'; it predicts as ever",
+            "files cannot hold a custom impurity function: predictions are unchanged, but another fit would use 'pairs'",
         )
 
     # ------------------------------------------------------------------ from data to a plan
@@ -251,16 +251,16 @@ class BudgetModel(ColumnModel):
     def _train(self, X: Any, y: Any, sample_weight: ArrayLike | None, X_val: Any, y_val: Any) -> list[str]:
         clock = Clock(self.time_budget, int(self.verbose))
         sizes = self._listed_sizes()
-        known: Grown | None = self.__dict__.pop("_grown", None)
+        grown: Grown | None = self.__dict__.pop("_grown", None)
         if not self.warm_start:
-            known = None
-        task = self._task(X, y, sample_weight, X_val, y_val, clock, known)
+            grown = None
+        task = self._task(X, y, sample_weight, X_val, y_val, clock, grown)
         sizes = sizes if task.bench.target is not None else sizes[:1]  # nothing judges them
         weightings = self._weightings(task)
-        if known is not None:
-            known.check(task, self._grower(known.setting.size, task))
-            task = replace(task, rows=known.task.rows)
-            sizes, weightings = [known.setting.size], [known.setting.weighting]
+        if grown is not None:
+            grown.check(task, self._grower(grown.setting.size, task))
+            task = replace(task, rows=grown.task.rows)
+            sizes, weightings = [grown.setting.size], [grown.setting.weighting]
         elif self.warm_start and "setting_" in self.__dict__:  # read from a file: its trees are grown again
             sizes, weightings = [self.setting_.size], [self.setting_.weighting]
         if task.rows is None and self.time_budget is not None:
@@ -268,7 +268,7 @@ class BudgetModel(ColumnModel):
         best, self.trials_ = choose(
             sizes,
             weightings,
-            lambda setting, seconds, rival: self._try(setting, seconds, rival, task, known),
+            lambda setting, seconds, rival: self._try(setting, seconds, rival, task, grown),
             clock,
             task.notes,
         )
@@ -306,13 +306,13 @@ class BudgetModel(ColumnModel):
         return replace(task, rows=np.sort(order[:n_rows]))
 
     def _try(
-        self, setting: Setting, seconds: float, rival: Rival | None, task: GrowingTask, known: Grown | None
+        self, setting: Setting, seconds: float, rival: Rival | None, task: GrowingTask, earlier: Grown | None
     ) -> Attempt:
         """Grow with one setting; where no whole tree is within the budget, make do with levels of the first."""
         grower = self._grower(setting.size, task)
         growth = grow_within(
             task.budget,
-            self._growing(grower, setting.weighting, task, () if known is None else known.trees),
+            self._growing(grower, setting.weighting, task, () if earlier is None else earlier.trees),
             task.bench,
             n_estimators=self.n_estimators,
             clock=task.clock,
@@ -343,13 +343,13 @@ class BudgetModel(ColumnModel):
         return SettingTrial(setting, len(growth.trees), cost, error, loss, spread), plan
 
     def _growing(
-        self, grower: ClassTreeGrower, weighting: float, task: GrowingTask, known: Sequence[ClassTree]
+        self, grower: ClassTreeGrower, weighting: float, task: GrowingTask, earlier_trees: Sequence[ClassTree]
     ) -> Callable[[int, int], list[ClassTree]]:
         """What gives the trees with some numbers: those known already, then new ones."""
         prices = softened(task.bench.costs, weighting)
 
         def grow(first: int, n: int) -> list[ClassTree]:
-            trees = list(known[first : first + n])
+            trees = list(earlier_trees[first : first + n])
             if len(trees) < n:
                 trees += grower.grow_forest(
                     task.data,
@@ -430,12 +430,12 @@ class BudgetModel(ColumnModel):
         )
 
     def _n_features(self, d: int) -> int | None:
-        asked = self.max_features
-        if asked is None or isinstance(asked, Integral):
-            return None if asked is None else min(int(asked), d)
-        if isinstance(asked, str):
-            return max(1, isqrt(d) if asked == "sqrt" else int(np.log2(d)))
-        return max(1, int(asked * d))
+        most = self.max_features
+        if most is None or isinstance(most, Integral):
+            return None if most is None else min(int(most), d)
+        if isinstance(most, str):
+            return max(1, isqrt(d) if most == "sqrt" else int(np.log2(d)))
+        return max(1, int(most * d))
 
     # ------------------------------------------------------------------ reading the data
 
@@ -447,10 +447,10 @@ class BudgetModel(ColumnModel):
         X_val: Any,
         y_val: Any,
         clock: Clock,
-        known: Grown | None,
+        earlier: Grown | None,
     ) -> GrowingTask:
         if (X_val is None) != (y_val is None):
-            raise ValueError("give X_val and y_val together: validation rows and their truth")
+            raise ValueError("give X_val and y_val together: validation rows and their labels")
         _refuse_missing("y", y)
         _refuse_missing("y_val", y_val)
         X, y = self._read_rows(X, y)
@@ -462,7 +462,9 @@ class BudgetModel(ColumnModel):
             X, target, weight = X[present], target[present], weight[present]
         self._check_present(target)
         costs = self._bound_costs()
-        random = check_random_state(self.random_state) if known is None else copy.deepcopy(known.task.random)
+        random = (
+            check_random_state(self.random_state) if earlier is None else copy.deepcopy(earlier.task.random)
+        )
         before = copy.deepcopy(random)
         train, held = split_rows(
             X, self._strata(target), self.validation_fraction if X_val is None else None, random

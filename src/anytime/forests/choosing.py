@@ -1,4 +1,4 @@
-"""Which setting makes the best forest within a budget: tried on validation rows."""
+"""Choose the setting of a forest within a budget on validation rows."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _GROWING = (
 
 @dataclass(frozen=True)
 class Setting:
-    """How trees are grown, as far as validation rows may choose it.
+    """The settings of growing that validation rows choose.
 
     Attributes
     ----------
     size : float or None
-        What makes trees shallow: the threshold of ClassPairs, or the fewest rows of a leaf. None where neither applies.
+        What makes trees shallow: the threshold of ClassPairs, or the minimum number of rows in a leaf. None if neither applies.
     weighting : float
         How much prices count in a split: they are raised to this power.
     """
@@ -34,19 +34,19 @@ class Setting:
 
 @dataclass(frozen=True)
 class SettingTrial:
-    """What came of a setting.
+    """The result of a setting.
 
     Attributes
     ----------
     setting : Setting
     n_trees : int
-        Trees within the budget; fewer where another setting was clearly better early on.
+        Trees within the budget; fewer if another setting was clearly better early on.
     cost : float
-        What the average row pays.
+        Mean cost of a row.
     error : float
-        Share of held-out rows that are wrong, or squared error; NaN where no rows were held out.
+        Error rate on held-out rows, or squared error; NaN if no rows were held out.
     loss : float
-        The squared distance of what is answered from the truth.
+        The squared distance of the answers from the truth.
     spread : float
         A standard error of ``error``.
     """
@@ -63,9 +63,8 @@ def best_trial(trials: Iterable[SettingTrial]) -> SettingTrial:
     """Of all whose error is within a standard error of the least, the one of least loss; of equals the cheaper, the earlier."""
     trials = list(trials)
     least = min(trials, key=lambda trial: (trial.error, trial.loss, trial.cost))
-    near = [
-        trial for trial in trials if not trial.error > least.error + least.spread
-    ]  # NaN: nothing was held out
+    # NaN: nothing was held out
+    near = [trial for trial in trials if not trial.error > least.error + least.spread]
     return min(near, key=lambda trial: (trial.loss, trial.cost))
 
 
@@ -133,21 +132,21 @@ class _Search:
             if setting in self.trials or self.over:
                 continue
             n = len(self.trials)
-            told = f"size {setting.size}, weighting {setting.weighting}"
-            self.clock.tell(f"setting {n + 1} of at most {self.most}: {told}")
+            label = f"size {setting.size}, weighting {setting.weighting}"
+            self.clock.tell(f"setting {n + 1} of at most {self.most}: {label}")
             try:
                 share = _GROWING * (n + 1) / self.most
-                found = self.attempt(setting, share * self.clock.seconds, self.best.rival if n else None)
-                if not any(attempt.excels(found) for attempt in self.kept):
-                    self.kept = [*(attempt for attempt in self.kept if not found.excels(attempt)), found]
-                self.trials[setting] = found.trial
+                result = self.attempt(setting, share * self.clock.seconds, self.best.rival if n else None)
+                if not any(attempt.excels(result) for attempt in self.kept):
+                    self.kept = [*(attempt for attempt in self.kept if not result.excels(attempt)), result]
+                self.trials[setting] = result.trial
             except KeyboardInterrupt:
                 if not self.kept:
                     raise
                 self.notes.append(f"interrupted: {n} of at most {self.most} settings were tried")
                 self.over = True
                 return
-            self.over = self.clock.elapsed >= _GROWING * self.clock.seconds or found.growth.interrupted
+            self.over = self.clock.elapsed >= _GROWING * self.clock.seconds or result.growth.interrupted
 
 
 def softened(costs: BoundCosts, weighting: float) -> BoundCosts | None:

@@ -1,4 +1,4 @@
-"""Growing trees of classes or numbers that pay for what they test.
+"""Growing classification and regression trees that pay for their tests.
 
     data = BinnedData.fit(X)                                # once
     grower = ClassTreeGrower(ClassPairs(alpha=2), n_threads=2)
@@ -10,14 +10,15 @@ At a node with examples S every column t has the *risk*
 
     R(t) = min_g max_i  c(t) / (F(S) - F(S_g^i))
 
-over its tests g with outcomes S_g^i: what is paid for each unit by which the impurity of the worst outcome falls. The column of
-least risk is tested. This is GreedyTree of Nan, Wang and Saligrama, *Feature-Budgeted Random Forest* (ICML 2015).
+over its tests g with outcomes S_g^i: the price per unit of reduction of the impurity of the worst outcome. The column with the
+lowest risk is tested. This is GreedyTree of Nan, Wang and Saligrama, *Feature-Budgeted Random Forest* (ICML 2015).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import chain, pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from anytime import _native
 from anytime.costs import BoundCosts
 from anytime.forests.impurity import ClassPairs, Impurity
-from anytime.spreading import CLUSTER
+from anytime.spreading import n_places, side_by_side
 from anytime.trees.arrays import LEAF, TreeArrays
 from anytime.trees.binning import BinnedData
 from anytime.trees.growing import mask_of, row_numbers
@@ -38,37 +39,37 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ClassTreeGrower:
-    """How trees are grown.
+    """Grows trees under prices.
 
     Parameters
     ----------
     impurity : Impurity, default=ClassPairs()
     split : {"minimax", "expected"}, default="minimax"
-        Whether a test is judged by its worst outcome or by the mean impurity of its outcomes, weighted by their sizes.
+        Whether a test is rated by its worst outcome or by the mean impurity of its outcomes, weighted by their sizes.
     tests : {"stumps", "multiway"}, default="stumps"
-        Two outcomes, or one for each bin of values that the node has. Missing values are an outcome of their own in a
-        multiway test, and go to the better side of a stump.
+        Two outcomes, or one for each bin of values that the node has. Missing values are a separate outcome of a multiway
+        test, and go to the better side of a stump.
     search : {"exhaustive", "random"}, default="exhaustive"
         Which stumps are tried: all, or for each column 80 random ones in nodes of more than 2000 rows, 40 in those of more
         than 500, else 20.
     max_features : int or None, default=None
-        Random columns tried at a node, constant ones not counted; more where none of them helps. None: all.
+        Random columns tried at a node, without constant ones; more if none of them helps. None: all.
     max_depth : int or None, default=None
-        The most tests on a path.
+        Maximum number of tests on a path.
     min_samples_leaf : int, default=1
-        The fewest rows of an outcome.
+        Minimum number of rows of an outcome.
     min_impurity : float, default=0.0
         A node with at most this impurity is a leaf.
     discount_reused : bool, default=False
-        What the path has paid for is free in the risk of later tests.
+        Whether groups that the path has paid for are free in the risk of later tests.
     n_threads : int, default=1
         Trees grown at the same time.
 
     Notes
     -----
-    The price c(t) of a column is that of its group with all that it requires. A test that lowers nothing by its measure is not
-    made; one that is free has risk 0. Equal risks are decided by the larger fall, then by the lower column; risks that differ
-    by rounding are equal. Categories are split into two sets that are apart in the share of some class, or in the mean.
+    The price c(t) of a column is that of its group, requirements included. A test that reduces nothing by its measure is not
+    made; a free one has risk 0. Ties are decided by the larger reduction, then by the lower column; risks that differ by rounding
+    are ties. Categories are split into two sets by the share of some class, or by the mean.
 
     Examples
     --------
@@ -129,7 +130,7 @@ class ClassTreeGrower:
         n_classes : int or None
             None: regression.
         rows : (m,) int, default=None
-            Rows to learn from, a row as often as it is named; None: all.
+            Training rows, with repetitions; None: all.
         columns : (d,) bool, default=None
             Columns that may be tested; None: all.
         costs : BoundCosts, default=None
@@ -164,7 +165,7 @@ class ClassTreeGrower:
         costs: BoundCosts | None = None,
         random_state: int = 0,
     ) -> list[ClassTree]:
-        """Grow trees, each from its own draw of the rows with replacement.
+        """Grow trees, each from its own bootstrap sample of the rows.
 
         Tree t depends on ``random_state`` and t only, so that a forest can be grown in parts.
 
@@ -180,7 +181,7 @@ class ClassTreeGrower:
         learned = None if rows is None else row_numbers(rows)
         kind, parameter = self.impurity.native()
         seed = int(random_state) % 2**64
-        given = (
+        inputs = (
             np.ascontiguousarray(y, dtype=np.float64),
             weights,
             0 if n_classes is None else n_classes,
@@ -190,9 +191,10 @@ class ClassTreeGrower:
             kind,
             parameter,
         )
-        cluster = CLUSTER.get()
-        grow = self.native_trees if cluster is None else partial(cluster.native_trees, self)
-        native = grow(data, given, (seed, first_tree, n_trees, bootstrap))
+        n_parts = max(min(n_trees, n_places()), 1)
+        ends = [first_tree + n_trees * part // n_parts for part in range(n_parts + 1)]
+        which = [(seed, begin, end - begin, bootstrap) for begin, end in pairwise(ends)]
+        native = chain.from_iterable(side_by_side(ClassTreeGrower.native_trees, (self, data, inputs), which))
         tick = 1.0 if costs is None else costs.costs.amount(1)
         if weights is not None:
             learned = np.arange(data.n_rows) if learned is None else learned
@@ -204,10 +206,10 @@ class ClassTreeGrower:
         return trees
 
     def native_trees(
-        self, data: BinnedData, given: tuple[Any, ...], which: tuple[int, int, int, bool]
+        self, data: BinnedData, inputs: tuple[Any, ...], which: tuple[int, int, int, bool]
     ) -> Any:
         """What the native grower makes of its arguments; ``which``: seed, first tree, number of trees, bootstrap."""
-        arguments: tuple[Any, ...] = (data.native, *given, self._options(), *which)
+        arguments: tuple[Any, ...] = (data.native, *inputs, self._options(), *which)
         return _native.grow_class_trees(*arguments)
 
     def _options(self) -> _native.ClassGrowOptions:
@@ -242,7 +244,7 @@ class _Bag:
 
 @dataclass(frozen=True, eq=False)
 class ClassTree:
-    """A tree, and the sums of the examples that it learned from.
+    """A tree, and the statistics of its training rows.
 
     Attributes
     ----------
@@ -252,9 +254,9 @@ class ClassTree:
     statistics : (M, C)
         At every node: weights of the classes; for regression ``sum w, sum w y, sum w y^2``.
     risk : (M,)
-        Of the test that begins at a node; NaN at leaves and within a multiway test.
+        Risk of the test at a node; NaN at leaves and within a multiway test.
     depth : int
-        The most tests on a path, multiway ones counted once.
+        Maximum number of tests on a path, multiway ones counted once.
     """
 
     arrays: TreeArrays
@@ -270,5 +272,5 @@ class ClassTree:
 
     @cached_property
     def in_bag(self) -> NDArray[np.int32] | None:
-        """(n,) how often each row was learned from; None: once each."""
+        """(n,) how often each row was used in training; None: once each."""
         return self._bag.counts()

@@ -1,11 +1,11 @@
-"""How far the dearest path of a greedy tree can be from the best possible.
+"""How far the most expensive path of a greedy tree can be from the best possible.
 
-The cost of a tree is here that of its dearest path, ``max_s cost(D, s)``; the optimum is the least such cost of any tree whose
-leaves all have impurity 0. Greedy minimax splitting with an admissible impurity ``F``, whose least value above 0 is ``F_min``,
-costs at most ``1 + ln(F(S) / F_min)`` times as much (Nan, Wang and Saligrama, *Feature-Budgeted Random Forest*; Theorem 3.4.2 of
-Nan's thesis).
+Here the cost of a tree is that of its most expensive path, ``max_s cost(D, s)``; the optimum is the lowest such cost of any tree
+whose leaves all have impurity 0. Greedy minimax splitting with an admissible impurity ``F``, whose least value above 0 is
+``F_min``, costs at most ``1 + ln(F(S) / F_min)`` times as much (Nan, Wang and Saligrama, *Feature-Budgeted Random Forest*;
+Theorem 3.4.2 of Nan's thesis).
 
-In all of this a test is paid for every time a path makes it: the theorem compares with trees that test nothing twice on a path.
+A test is paid for every time a path makes it: the theorem compares with trees that test nothing twice on a path.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ _MOST_COMBINATIONS = 100_000
 
 
 def cost_bound(impurity: float, least: float = 1.0) -> float:
-    """How many times the optimum the dearest path of a greedy tree can cost, at most: ``1 + ln(F / F_min)``.
+    """Upper bound on the cost of the most expensive path of a greedy tree, as a multiple of the optimum: ``1 + ln(F / F_min)``.
 
     Parameters
     ----------
     impurity : float
-        Of all rows.
+        Impurity of all rows.
     least : float, default=1.0
-        The least impurity above 0 that a subset of the rows has.
+        The lowest impurity above 0 of a subset of the rows.
     """
     return 1 + log(impurity / least) if impurity > 0 else 1.0
 
 
 def least_impurity(impurity: Impurity, counts: ArrayLike) -> float | None:
-    """The least impurity above 0 of any subset of the rows, or a number known to be below it; None where none is known.
+    """The lowest impurity above 0 of any subset of the rows, or a lower bound; None if none is known.
 
     Parameters
     ----------
@@ -93,25 +93,25 @@ def _least_pairs(impurity: ClassPairs, counts: Array) -> float:
 
 @dataclass(frozen=True)
 class TreeGuarantee:
-    """What is known of the dearest path of a greedy tree, beside the best tree of all.
+    """Bounds on the most expensive path of a greedy tree, compared with the best tree.
 
-    A test whose risk at a node ``h`` is the least of all, ``R_h``, shows that no tree can tell the node's rows apart for less
-    than ``R_h F(S_h)`` (Lemma 3.4.1), and a tree for all rows is one for these. So the run itself says how good it was; this is
+    If a test has the lowest risk at a node ``h``, ``R_h``, no tree can separate the node's rows for less than ``R_h F(S_h)``
+    (Lemma 3.4.1), and a tree for all rows is one for these. So the run itself bounds its distance from the optimum; this bound is
     never worse than the theorem.
 
     Attributes
     ----------
     max_cost : float
-        Of the dearest path.
+        Cost of the most expensive path.
     charged : float
-        Of the dearest path, if every test were paid for: what the theorem compares with trees that pay in the same way. It is
-        ``max_cost`` where no path needs a group twice, as with multiway tests of groups of one column.
+        Cost of the most expensive path if every test were paid for, as the theorem assumes. It equals ``max_cost`` if no path
+        needs a group twice, as with multiway tests of groups of one column.
     impurity : float
-        Of all rows.
+        Impurity of all rows.
     bound : float or None
-        What the theorem says before the run: ``charged`` is at most so many times the optimum. None: ``F_min`` is not known.
+        The bound of the theorem: ``charged`` is at most this multiple of the optimum. None: ``F_min`` is unknown.
     optimum_at_least : float
-        What the run says: every tree whose leaves all have impurity 0 has a path as dear as this, if it pays for every test.
+        The bound from the run: every tree with pure leaves that pays for every test has a path at least this expensive.
     separates : bool
         Whether the leaves of this tree all have impurity 0.
     """
@@ -125,25 +125,25 @@ class TreeGuarantee:
 
     @property
     def ratio(self) -> float:
-        """``charged``, and so ``max_cost``, is at most so many times the optimum."""
+        """Upper bound on ``charged``, and so on ``max_cost``, as a multiple of the optimum."""
         return self.charged / self.optimum_at_least if self.charged > 0 else 1.0
 
     @classmethod
     def of(
         cls, tree: ClassTree, grower: ClassTreeGrower, costs: BoundCosts, *, many_categories: bool = False
     ) -> TreeGuarantee | None:
-        """The guarantee of a tree, None where none is proved: random search, some columns only, another rule or impurity.
+        """The guarantee of a tree; None if nothing is proved: random search, random columns, another rule or impurity.
 
         Parameters
         ----------
         tree : ClassTree
             Grown with these prices.
         grower : ClassTreeGrower
-            How.
+            Its settings.
         costs : BoundCosts
         many_categories : bool, default=False
-            Whether a column of three categories or more could be tested. Stumps try only some of the sets of these, so that a
-            test of less risk may have been missed: nothing is proved.
+            Whether a column of three categories or more could be tested. Stumps try only some of its splits and may miss a test
+            of lower risk, so nothing is proved.
         """
         if (many_categories and grower.tests == "stumps") or not _is_proved(grower):
             return None
@@ -166,13 +166,13 @@ class TreeGuarantee:
 
     @classmethod
     def from_dict(cls, numbers: Mapping[str, Any]) -> TreeGuarantee:
-        """Read what ``to_dict`` gave."""
+        """Restore the result of ``to_dict``."""
         read: dict[str, Any] = {k: None if v is None else float(v) for k, v in numbers.items()}
         return cls(**{**read, "separates": bool(numbers["separates"])})
 
 
 def _charged(tree: ClassTree, costs: BoundCosts) -> float:
-    """The dearest path when every test is paid for."""
+    """The most expensive path when every test is paid for."""
     prices = np.array(
         [costs.prices @ costs.closure(np.array([g], dtype=np.int32)) for g in range(costs.n_groups)]
     )

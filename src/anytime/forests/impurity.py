@@ -1,14 +1,11 @@
-"""How mixed a set of examples is: what budgeted trees reduce per unit of price.
+"""Impurities of sets of examples, which budgeted trees reduce per unit of price.
 
-An impurity is *admissible* when it is non-negative, zero on pure sets, monotone and supermodular; greedy trees then cost at
-most ``1 + ln F`` times the cheapest possible in the worst case (Nan, Wang and Saligrama, *Feature-Budgeted Random Forest*,
-ICML 2015). It is a function of sums over the set: the (weighted) counts of the classes, or for regression
-``sum w, sum w y, sum w y^2``.
+An impurity is *admissible* when it is non-negative, zero on pure sets, monotone and supermodular; greedy trees then cost at most
+``1 + ln F`` times the cheapest possible in the worst case (Nan, Wang and Saligrama, *Feature-Budgeted Random Forest*, ICML 2015).
+It is a function of sums over the set: the (weighted) counts of the classes, or for regression ``sum w, sum w y, sum w y^2``.
 
     ClassPairs(alpha=2)([[5, 4], [3, 9]])       # many sets at once
 """
-
-from __future__ import annotations
 
 import itertools
 import math
@@ -55,14 +52,14 @@ class Impurity(ABC):
         statistics : (m, C)
             One row for each set.
         """
-        given = np.asarray(statistics, dtype=np.float64)
-        if given.ndim != 2:
-            raise ValueError(f"statistics must be (m, C), one row for each set, not of shape {given.shape}")
-        if self.regression and given.shape[1] != 3:
+        counts = np.asarray(statistics, dtype=np.float64)
+        if counts.ndim != 2:
+            raise ValueError(f"statistics must be (m, C), one row for each set, not of shape {counts.shape}")
+        if self.regression and counts.shape[1] != 3:
             raise ValueError(
-                f"{type(self).__name__} needs (sum w, sum w y, sum w y^2), not {given.shape[1]} columns"
+                f"{type(self).__name__} needs (sum w, sum w y, sum w y^2), not {counts.shape[1]} columns"
             )
-        return np.asarray(self._of(given), dtype=np.float64)
+        return np.asarray(self._of(counts), dtype=np.float64)
 
     @abstractmethod
     def _of(self, n: Array) -> Array:
@@ -80,8 +77,8 @@ class ClassPairs(Impurity):
     Parameters
     ----------
     alpha : float, default=0.0
-        0: the number of pairs of examples with different classes. A larger one forgives leaves a few examples of other
-        classes: trees are shallower, cheaper and less exact.
+        0: the number of pairs of examples with different classes. Larger values tolerate a few examples of other classes in a
+        leaf: trees are shallower, cheaper and less exact.
     """
 
     alpha: float = 0.0
@@ -174,7 +171,7 @@ class SquaredError(Impurity):
 
 @dataclass(frozen=True)
 class CustomImpurity(Impurity):
-    """An impurity of your own. The grower calls it once for each node, with all sets it considers there.
+    """A custom impurity. The grower calls it once per node, with all candidate sets.
 
     Parameters
     ----------
@@ -185,30 +182,30 @@ class CustomImpurity(Impurity):
     function: Callable[[Array], ArrayLike]
 
     def _of(self, n: Array) -> Array:
-        found = np.asarray(self.function(n), dtype=np.float64)
-        if found.shape != (len(n),):
-            raise ValueError(f"the impurity of {len(n)} sets has the shape {found.shape}, not ({len(n)},)")
-        return found
+        values = np.asarray(self.function(n), dtype=np.float64)
+        if values.shape != (len(n),):
+            raise ValueError(f"the impurity of {len(n)} sets has the shape {values.shape}, not ({len(n)},)")
+        return values
 
     def native(self) -> tuple[str, Any]:
         """Its name in the native grower, and the function to call."""
         return "custom", self._not_negative
 
     def _not_negative(self, n: Array) -> Array:
-        found = self(n)
-        usable = (found >= 0) & (found < np.inf)
+        values = self(n)
+        usable = (values >= 0) & (values < np.inf)
         if not usable.all():
             bad = np.flatnonzero(~usable)[0]
             raise ValueError(
-                f"the impurity of a set with sums {n[bad]} is {found[bad]}; it must be finite and not negative"
+                f"the impurity of a set with sums {n[bad]} is {values[bad]}; it must be finite and not negative"
             )
-        return np.ascontiguousarray(found)
+        return np.ascontiguousarray(values)
 
 
 def read_impurity(name: str, parameter: Any) -> Impurity:
-    """The impurity whose ``native()`` was this; not one of your own, which only its function knows."""
+    """The impurity with this ``native()``; not a custom one, which is a function."""
     kinds: dict[str, Callable[..., Impurity]] = {"pairs": ClassPairs, "powers": Powers}
     kinds |= {kind.native_name: kind for kind in (Entropy, Gini, SquaredPairs, SquaredError)}
     if name not in kinds:
-        raise ValueError(f"no impurity is called {name!r}; there are {', '.join(kinds)}")
+        raise ValueError(f"no impurity is called {name!r}; use one of {', '.join(kinds)}")
     return kinds[name]() if parameter is None else kinds[name](parameter)

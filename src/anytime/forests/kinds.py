@@ -1,7 +1,5 @@
 """What is special to classes, to numbers, and to a single tree."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -51,7 +49,7 @@ class Classes(ClassifierFace, BudgetModel):
                 f"alpha is {self.alpha}, the threshold of impurity='pairs', but the impurity is {named!r}, which has its own"
             )
         if isinstance(named, Impurity) and named.regression:
-            raise ValueError(f"{named!r} is an impurity of numbers, not of classes")
+            raise ValueError(f"{named!r} is an impurity for regression, not for classification")
         return [named.alpha if isinstance(named, ClassPairs) else None]
 
     def _impurity(self, size: float | None) -> Impurity:
@@ -122,7 +120,7 @@ class Numbers(RegressorFace, BudgetModel):
     def _listed_sizes(self) -> list[float | None]:
         named = self.impurity
         if isinstance(named, Impurity) and not named.regression:
-            raise ValueError(f"{named!r} is an impurity of classes, not of numbers")
+            raise ValueError(f"{named!r} is an impurity for classification, not for regression")
         sizes = self.leaf_sizes if isinstance(self.min_samples_leaf, str) else [self.min_samples_leaf]
         return _checked("leaf_sizes", sizes, positive_integer)
 
@@ -167,7 +165,7 @@ class SingleTree(BudgetModel):
 
     @property
     def max_cost_(self) -> float:
-        """The cost of the dearest path: what no row ever exceeds."""
+        """The cost of the most expensive path: what no row ever exceeds."""
         if not self._plan.n_stages:
             return 0.0
         block = self._plan.blocks[-1]

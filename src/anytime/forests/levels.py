@@ -1,8 +1,8 @@
-"""A tree as an answer at every cost: cut where a path becomes too dear, it still has an answer at every node.
+"""A tree as an answer at every cost: cut where a path becomes too expensive, it still has an answer at every node.
 
-A *level* of a tree is what is left of it when no row may pay more than some amount on its way down: every test that would
-exceed it becomes a leaf. Tests of what is paid for already cost nothing, so that they stay. Levels are nested, and the last is
-the whole tree. As stages that replace each other they make a tree that can be stopped at any cost.
+A *level* of a tree is the tree cut so that no row pays more than some amount on its way down: every test that would exceed it
+becomes a leaf. Tests of groups that are already paid for cost nothing, so they stay. Levels are nested, and the last is the whole
+tree. As stages that replace each other, they make a tree that can be stopped at any cost.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _SPACING = 1.15  # each level costs at least so many times the one before
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """A tree cut where paths become dearer than some amount.
+    """A tree cut where paths become more expensive than some amount.
 
     Attributes
     ----------
     arrays : TreeArrays
     most : int
-        Ticks that no path exceeds.
+        Maximum ticks of any path.
     cost : float
         Ticks that rows pay on average.
     """
@@ -50,7 +50,7 @@ def cost_levels(
     *,
     budget: float = np.inf,
 ) -> list[Level]:
-    """Levels of one tree from cheap to whole, about a dozen at most, none without a test but a tree that has none.
+    """Levels of one tree from cheap to whole, about a dozen at most, each with a test unless the tree has none.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def cost_levels(
         With ``value`` at every node.
     costs : BoundCosts
     leaf : (n,) int
-        The leaf that each of some rows reaches; their costs say how levels are spaced.
+        The leaf that each of some rows reaches; their costs determine the spacing of levels.
     weight : (n,), default=None
     budget : float, default=inf
         Ticks that rows may pay on average: the last level is the largest within.
@@ -114,7 +114,7 @@ def _spaced(costs: Array, most: int) -> list[int]:
 def groups_before(
     trees: TreeArrays, costs: BoundCosts, nodes: NDArray[np.integer[Any]] | None = None
 ) -> NDArray[np.bool_]:
-    """(M, G) the groups, requirements included, that a row has paid for when it comes to each node, or to some."""
+    """(M, G) groups, requirements included, that a row has paid for before each node, or some nodes."""
     closures = [costs.closure(np.array([g], dtype=np.int32)) for g in range(costs.n_groups)]
     needs = np.packbits(closures, axis=1)  # bits: there may be more nodes than rows
     first = _first_nodes(trees)
@@ -131,12 +131,12 @@ def groups_before(
 
 
 def ticks_of(groups: NDArray[np.bool_], costs: BoundCosts) -> NDArray[np.int64]:
-    """(n,) what the groups of each row cost."""
+    """(n,) cost of the groups of each row."""
     return np.asarray(np.einsum("ng,g->n", groups, costs.prices))  # @ would widen all truth values at once
 
 
 def max_cost(trees: TreeArrays, costs: BoundCosts) -> float:
-    """The cost of the dearest path of a single tree."""
+    """The cost of the most expensive path of a single tree."""
     return costs.costs.amount(int(ticks_of(groups_before(trees, costs), costs).max()))
 
 
@@ -144,14 +144,14 @@ def max_cost(trees: TreeArrays, costs: BoundCosts) -> float:
 
 
 def cut(trees: TreeArrays, internal: NDArray[np.bool_]) -> TreeArrays:
-    """The trees without what stands below nodes that are not ``internal``; these answer with their own ``value``.
+    """The trees without the subtrees of nodes that are not ``internal``; these answer with their own ``value``.
 
     Parameters
     ----------
     trees : TreeArrays
         With ``value`` at every node.
     internal : (M,) bool
-        Nodes that go on testing. What it says of leaves, and of nodes below a cut, does not matter.
+        Nodes that keep their test. Entries of leaves, and of nodes below a cut, are ignored.
     """
     first = _first_nodes(trees)
     tests = np.asarray(internal, dtype=bool) & (trees.feature != LEAF)

@@ -1,7 +1,7 @@
-"""What the nodes of a forest know: an answer and a training error at every node, so that any of them can become a leaf.
+"""An answer and a training error at every node of a forest, so that any node can become a leaf.
 
-Scikit-learn's trees and our own keep this themselves. The trees of other libraries keep answers at leaves only; there rows are
-sent through the forest, and an inner node answers with the mean of the leaves below it.
+scikit-learn's trees and our own store these. The trees of other libraries store answers at leaves only; rows are then sent
+through the forest, and an inner node answers with the mean of the leaves below it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_consistent_length
 
 from anytime._compat import n_training_rows
 from anytime.forests.growing import ClassTree
@@ -24,6 +24,7 @@ from anytime.trees.arrays import LEAF, TreeArrays
 from anytime.trees.growing import join
 from anytime.trees.importers import Columns, Imported, import_trees
 from anytime.trees.rows import checked_weights
+from anytime.validation import label_numbers
 
 __all__ = [
     "NodeStatistics",
@@ -42,7 +43,7 @@ OFTEN = 8  # tests of a group on the way of one row that are many
 
 @dataclass(frozen=True, eq=False)
 class NodeStatistics(Imported):
-    """A forest whose every node has an answer and a training error.
+    """A forest with an answer and a training error at every node.
 
     Attributes
     ----------
@@ -56,7 +57,7 @@ class NodeStatistics(Imported):
     n_error : float
         Weight of the training rows of a tree.
     seen : T arrays (n,) bool, or None
-        The rows that each tree was grown from, where that is known and not all of them.
+        The rows that each tree was grown from, if known and not all rows.
     """
 
     error: Array
@@ -76,7 +77,7 @@ class NodeStatistics(Imported):
     ) -> NodeStatistics:
         """The nodes of trees that were grown here; ``classes`` are their labels, None for regression.
 
-        Nodes answer with what the forest averages: ``vote`` is that of ``BudgetForestClassifier``.
+        Nodes answer with the quantity that the forest averages; ``vote`` is that of ``BudgetForestClassifier``.
         """
         if not trees:
             raise ValueError("there are no trees to prune")
@@ -113,21 +114,21 @@ def node_statistics(
     model : fitted forest
         A decision tree, random forest or extra-trees model of scikit-learn, a random forest of LightGBM
         (``boosting_type="rf"``) or XGBoost (``XGBRF*``; ``num_parallel_tree`` with one round), a tree or forest grown here
-        within a budget, an `Imported` one, or what this function returned.
+        within a budget, an `Imported` one, or a result of this function.
     X, y : (n, d) and (n,), default=None
-        Rows on which errors are counted. None: the training rows, as far as the forest remembers what it made of
-        them; scikit-learn's do, with every row as often as it was drawn.
+        Rows on which errors are counted. None: the training rows, if the forest stores their errors; scikit-learn's forests do,
+        with every row as often as it was drawn.
     sample_weight : (n,), default=None
 
     Raises
     ------
     TypeError
-        The model is no forest.
+        If the model is not a forest.
     ValueError
-        Its trees add up (boosting), so that no tree answers by itself; or rows are needed and not given.
+        If the trees are boosted, so that no tree answers by itself; or if rows are needed and missing.
     """
     if (X is None) != (y is None):
-        raise ValueError("give rows and their truth together")
+        raise ValueError("give rows and their labels together")
     if isinstance(model, NodeStatistics):
         return model if X is None else _routed(model, model.trees.value, X, y, sample_weight)
     if (own := _own_trees(model)) is not None:
@@ -155,7 +156,7 @@ def node_statistics(
             return remembered
     if X is None:
         raise ValueError(
-            f"{imported.source} keeps no training errors at its nodes: give rows to count them on (X_train and y_train)"
+            f"{imported.source} stores no training errors at its nodes: pass X_train and y_train, to count them"
         )
     return _routed(imported, None, X, y, sample_weight)
 
@@ -164,10 +165,10 @@ def node_statistics(
 
 
 def keeps_errors(model: Any) -> bool:
-    """Whether a forest remembers its training errors, so that `node_statistics` needs no rows."""
+    """Whether a forest stores its training errors, so that `node_statistics` needs no rows."""
     own = isinstance(model, NodeStatistics) or _own_trees(model) is not None
-    known = hasattr(model, "classes_") or getattr(model, "criterion", None) in _SQUARES
-    return own or (known and _scikit_trees(model) is not None)
+    comparable = hasattr(model, "classes_") or getattr(model, "criterion", None) in _SQUARES
+    return own or (comparable and _scikit_trees(model) is not None)
 
 
 def _own_trees(model: Any) -> list[ClassTree] | None:
@@ -180,8 +181,8 @@ def _own_trees(model: Any) -> list[ClassTree] | None:
     if isinstance(trees, list) and not trees:
         raise ValueError(f"no whole tree of this {name} is within its budget, so there is nothing to prune")
     raise ValueError(
-        f"this {name} does not hold what pruning needs. Prune the forest that was fitted: files and truncate keep its answers "
-        "only, and a model that is pruned or ordered already is made smaller with truncate"
+        f"this {name} does not hold what pruning needs. Prune the forest that was fitted: loaded and truncated models "
+        "keep only its answers. To shrink a model that is already pruned or ordered, use truncate"
     )
 
 
@@ -256,11 +257,11 @@ def with_unseen(
     seen: Sequence[NDArray[np.bool_]] | None = None,
     share: float,
 ) -> NodeStatistics:
-    """The same nodes with errors that rows decide in part which a tree was not grown from.
+    """The same nodes with errors that include rows the tree was not grown from.
 
-    Trees of unlimited depth make no error on the rows they were grown from, so that every split seems worth its price. Errors
-    become ``(1 - share)`` times the rate on those rows plus ``share`` times the rate on others; a share of 0.632 gives Efron's
-    estimator of the error of a bootstrapped model.
+    Trees of unlimited depth make no error on the rows they were grown from, so every split seems worth its price. Errors become
+    ``(1 - share)`` times the rate on those rows plus ``share`` times the rate on others; a share of 0.632 is Efron's estimator of
+    the error of a bootstrapped model.
 
     Parameters
     ----------
@@ -285,7 +286,7 @@ def with_unseen(
 
 
 def grown_from(model: Any) -> list[NDArray[np.bool_]] | None:
-    """Which rows each tree of a fitted forest was grown from; None where that is all rows or not known."""
+    """Which rows each tree of a fitted forest was grown from; None if all rows, or unknown."""
     if isinstance(model, NodeStatistics):
         return None if model.seen is None else list(model.seen)
     if hasattr(model, "plan_"):
@@ -303,7 +304,7 @@ def _drawn(trees: Sequence[ClassTree]) -> list[NDArray[np.bool_]] | None:
 def read_rows(
     imported: Imported, X: Any, y: Any, sample_weight: ArrayLike | None
 ) -> tuple[Array, NDArray[Any], Array]:
-    """Rows as the trees read them, their truth and their weights."""
+    """Rows as the trees read them, with their labels and weights."""
     rows, truth = imported.encode(X), truth_of(imported, y)
     check_consistent_length(rows, truth)
     return rows, truth, np.ones(len(rows)) if sample_weight is None else checked_weights(sample_weight, rows)
@@ -397,13 +398,7 @@ def truth_of(imported: Imported, y: Any) -> NDArray[Any]:
         if (bad := np.flatnonzero(~np.isfinite(targets).all(axis=1))).size:
             raise ValueError(f"y is missing or infinite in {bad.size} rows, first in row {bad[0]}")
         return targets
-    number = {label: c for c, label in enumerate(imported.classes.tolist())}
-    try:
-        return np.array([number[label] for label in column_or_1d(y, warn=True).tolist()], dtype=np.intp)
-    except KeyError as error:
-        raise ValueError(
-            f"y holds the label {error.args[0]!r}, which {imported.source} does not know"
-        ) from None
+    return label_numbers(y, imported.classes)
 
 
 # ---------------------------------------------------------------------- the shape of trees, and what rows use
@@ -412,8 +407,8 @@ def truth_of(imported: Imported, y: Any) -> NDArray[Any]:
 def usage(problem: PruningProblem, internal: NDArray[np.bool_] | None = None) -> Array:
     """(G, 3) shares of the cost rows that need each group never, one to seven times, and more often, over all trees.
 
-    A row needs a group once for every node ``internal`` on its way that tests it, or tests what requires it; None: every
-    node of the whole forest. After Nan, *Budgeted prediction*, table 4.1.
+    A row needs a group once for every ``internal`` node on its path that tests it, or that tests a group requiring it; None:
+    every node of the whole forest. After Nan, *Budgeted prediction*, table 4.1.
     """
     internal = problem.splits if internal is None else problem.check(internal)
     times = np.zeros((len(problem.leaf), problem.prices.size), dtype=np.int32)

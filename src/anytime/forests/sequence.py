@@ -93,7 +93,8 @@ def order_trees(
     """
     rows = _some_rows(len(trees), bench, min(seconds, _SECONDS))
     weight, error_weight = (
-        np.ones(rows.size) if given is None else given[rows] for given in (bench.weight, bench.error_weight)
+        np.ones(rows.size) if weights is None else weights[rows]
+        for weights in (bench.weight, bench.error_weight)
     )
     weight, error_weight = weight / weight.sum(), error_weight / error_weight.sum()
     answers = np.array([_probabilities(tree.outputs[rows], bench) for tree in trees])

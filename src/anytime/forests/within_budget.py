@@ -195,12 +195,12 @@ def grow_within(
             began = time.monotonic()
             next_check = min((n for n in checks if n > done), default=n_estimators)
             in_time = size if not per_tree or left >= size * per_tree else max(int(left / per_tree), 1)
-            asked = min(in_time, next_check - done)
-            for tree in grow(done, asked):
+            n_next = min(in_time, next_check - done)
+            for tree in grow(done, n_next):
                 growth = growth.joined_by(bench.visit(tree), bench, budget)
                 if growth.dropped is not None:
                     break
-            per_tree = (time.monotonic() - began) / asked
+            per_tree = (time.monotonic() - began) / n_next
             if time.monotonic() - began < _SECONDS / 2:
                 size *= 2
             if clock.verbose:
@@ -222,5 +222,5 @@ def _so_far(growth: Growth, bench: JudgingRows) -> str:
     if not growth.trees:
         return ": the first is beyond the budget"
     cost = bench.costs.costs.amount(1) * growth.cost
-    told = f", mean cost {cost:.4g}, held-out error {bench.error(growth.scores):.4g}"
-    return told + (" (budget reached)" if growth.dropped is not None else "")
+    result = f", mean cost {cost:.4g}, held-out error {bench.error(growth.scores):.4g}"
+    return result + (" (budget reached)" if growth.dropped is not None else "")

@@ -1,4 +1,4 @@
-"""Cost-benefit greedy on any set function, doubling for all budgets, and certificates of what was reached."""
+"""Cost-benefit greedy on any set function, doubling for all budgets, and certificates."""
 
 from anytime.greedy.certificate import Certificate
 from anytime.greedy.prices import FlatPrices, GroupPrices, Prices, rates_of

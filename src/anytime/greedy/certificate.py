@@ -1,4 +1,4 @@
-"""What is proved of a fitted sequence: how near each of its prefixes is to the best that the same money could have bought."""
+"""Certificates of fitted sequences: how close each prefix is to the best set at the same price."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ Array = NDArray[np.float64]
 class Certificate:
     """A guarantee for every budget, on the rows that the sequence was chosen on.
 
-    Values are shares of the risk before anything is bought: for squared loss, of the variance. They are of the objective that was
-    maximised, so the ridge is taken off; nothing is said of new rows.
+    Values are shares of the initial risk; for squared loss, of the variance. They refer to the maximised objective, ridge
+    included, and say nothing about new rows.
 
     Parameters
     ----------
     selection : Selection
         Costs in the unit of the prices.
     risk : float
-        Before anything is bought.
+        Risk before anything is bought.
     constant : float or callable
-        ``gamma``, or how to find it: an eigenvalue problem that is put off until somebody asks.
+        ``gamma``, or a function that computes it on first use by an eigenvalue problem.
     unit : str, default=None
     theory : bool, default=True
-        Whether the theorems on greedy sequences hold of it: every step had the best rate, and groups share no requirements. The
-        bound from the run holds whatever the order.
+        Whether the theorems on greedy sequences apply: every step had the best rate, and groups share no requirements. The
+        bound from the run holds for any order.
     frontier : pair of (m,) float, or callable, default=None
-        Costs, rising, and the best value that each buys, where all sets could be tried; found when somebody asks.
+        Increasing costs and the best value at each, if all sets can be tried; a callable computes them on first use.
     basis : tuple, default=None
-        Problem, run and arrangement of columns that it speaks of, for whoever wants to measure more. Not kept in files.
+        Problem, run and arrangement of columns, for further measurements. Not saved to files.
 
     Examples
     --------
@@ -59,14 +59,14 @@ class Certificate:
 
     @property
     def gamma(self) -> float:
-        """How near to submodular the objective is, between 0 (nothing is promised) and 1."""
+        """How close to submodular the objective is, between 0 (no guarantee) and 1."""
         if callable(self.constant):
             object.__setattr__(self, "constant", float(self.constant()))  # what it took is no longer needed
         return float(self.constant)  # type: ignore[arg-type]
 
     @property
     def exact(self) -> tuple[Array, Array] | None:
-        """The frontier of all sets of groups, where they are few enough to be tried."""
+        """The frontier of all sets of groups, if they are few enough to be tried."""
         if callable(self.frontier):
             object.__setattr__(self, "frontier", self.frontier())
         return self.frontier  # type: ignore[return-value]
@@ -76,10 +76,10 @@ class Certificate:
         return self.selection.value_at(budget) / self.risk if self.risk > 0 else np.zeros(np.shape(budget))
 
     def ceiling(self, budget: ArrayLike) -> Array:
-        """What no set of groups within ``budget`` can exceed.
+        """Upper bound on the value of any set of groups within ``budget``.
 
-        The value of the best set where all can be tried (squared loss and few groups); otherwise the on-line bound of Lemma
-        4.2.3, read off the run.
+        The value of the best set if all can be tried (squared loss and few groups); otherwise the online bound of Lemma 4.2.3,
+        derived from the run.
         """
         if self.risk <= 0:
             return np.zeros(np.shape(budget))
@@ -93,18 +93,18 @@ class Certificate:
         return np.asarray(np.minimum(most / self.risk, 1.0))
 
     def share(self, budget: ArrayLike) -> Array:
-        """The part of the best possible that is certainly reached within ``budget``; 1 where nothing is to be had."""
+        """Certified share of the best possible value within ``budget``; 1 if nothing can be gained."""
         reached, ceiling = self.reached(budget), self.ceiling(budget)
         return np.asarray(
             np.where(ceiling > 0, np.minimum(reached / np.where(ceiling > 0, ceiling, 1.0), 1.0), 1.0)
         )
 
     def promised(self, budget: float, rival: float | None = None) -> float:
-        """The share promised before any data is seen: of the best set that costs ``rival``, at the prefix within ``budget``.
+        """Guaranteed share, before any data is seen, of the best set that costs ``rival``, at the prefix within ``budget``.
 
-        Greedy: ``1 - exp(-gamma * spent / rival)`` (Theorem 3.3.2), with what the prefix really spent. Doubling: a rival of a
-        sixth of the budget, at any budget above ``c_min`` (Theorem 4.4.4), and no other. 0 where nothing is promised: groups
-        share requirements, steps did not follow the rate, or a doubling run got stuck.
+        Greedy: ``1 - exp(-gamma * spent / rival)`` (Theorem 3.3.2), with what the prefix actually spent. Doubling: a rival
+        of a sixth of the budget, at any budget above ``c_min`` (Theorem 4.4.4), and no other. 0 without a guarantee: groups share
+        requirements, steps did not follow the rate, or a doubling run got stuck.
         """
         if not self.theory or not self.selection.order.size:
             return 0.0
@@ -119,9 +119,9 @@ class Certificate:
         return -math.expm1(-self.gamma * float(spent) / against) if against > 0 else 0.0
 
     def summary(self, budgets: ArrayLike | None = None) -> list[dict[str, float]]:
-        """One entry per budget: what is reached, the ceiling, the certified share and the promised one."""
+        """One entry per budget: the value reached, the ceiling, the certified share and the guaranteed one."""
         total = float(self.selection.costs[-1]) if self.selection.costs.size else 0.0
-        asked = np.array([0.1, 0.25, 0.5, 0.75, 1.0]) * total if budgets is None else np.atleast_1d(budgets)
+        amounts = np.array([0.1, 0.25, 0.5, 0.75, 1.0]) * total if budgets is None else np.atleast_1d(budgets)
         return [
             {
                 "budget": float(b),
@@ -130,7 +130,7 @@ class Certificate:
                 "certified": float(self.share(b)),
                 "promised": self.promised(float(b)),
             }
-            for b in asked
+            for b in amounts
         ]
 
     def __str__(self) -> str:
@@ -153,7 +153,7 @@ class Certificate:
     # ------------------------------------------------------------------ keeping it
 
     def head(self, n_purchases: int) -> Certificate:
-        """What is proved of the sequence that ends after so many purchases."""
+        """The certificate of the sequence that ends after this many purchases."""
         selection = self.selection
         kept = {
             name: getattr(selection, name)[:n_purchases]
@@ -167,7 +167,7 @@ class Certificate:
         return self.__dict__ | {"basis": None}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values and arrays from which ``from_dict`` makes it again."""
+        """Plain values and arrays, for ``from_dict``."""
         selection = self.selection
         return {
             "gamma": self.gamma,
@@ -190,7 +190,7 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Certificate:
-        """Read what ``to_dict`` gave; ``ValueError`` where it cannot be."""
+        """Restore the result of ``to_dict``; ``ValueError`` if it is invalid."""
         arrays = {
             name: np.asarray(data[name], dtype=np.float64)
             for name in ("prices", "costs", "values", "best_rates")

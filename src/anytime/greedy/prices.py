@@ -1,4 +1,4 @@
-"""Purses: what each element would cost now, and what was spent so far."""
+"""Purses: the current price of each element, and the amount spent so far."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SUM_SLACK = 1e-12  # relative rounding error of a sum of prices
 
 
 def rates_of(gains: Array, prices: Array) -> Array:
-    """Gain per unit of cost; what is free and gains anything is beyond all price."""
+    """Gain per unit of cost; infinite for a free element with a gain."""
     with np.errstate(over="ignore"):  # a price next to nothing is as good as none
         return np.divide(gains, prices, out=np.where(gains > 0, np.inf, 0.0), where=prices > 0)
 
 
 class FlatPrices:
-    """A purse for elements that each have a price of their own.
+    """A purse for elements with independent prices.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class FlatPrices:
         self.spent = 0.0
 
     def prices(self, candidates: NDArray[np.intp]) -> Array:
-        """What each candidate would cost now."""
+        """The current price of each candidate."""
         return self._prices[candidates]
 
     shares = prices
@@ -71,9 +71,9 @@ class GroupPrices:
     ----------
     costs : BoundCosts
     groups : (n,) int, default=None
-        The groups that are elements; all when not given.
+        The groups that are elements. None: all.
     look_ahead : bool, default=False
-        Let ``greedy`` weigh a requirement against all that is worth buying once it is there, not against one element only.
+        Whether ``greedy`` weighs a requirement against all elements that become worth buying, not against one only.
     """
 
     def __init__(
@@ -95,20 +95,20 @@ class GroupPrices:
 
     @property
     def shared(self) -> bool:
-        """Whether something that still costs money is needed by several elements, so that prices may fall."""
+        """Whether several elements share an unpaid requirement, so that prices may fall."""
         return bool(((self._n_users > 1) & (self.costs.prices > 0) & ~self.bought).any())
 
     def prices(self, candidates: NDArray[np.intp]) -> Array:
-        """What each candidate and all it still requires would cost now."""
+        """The current price of each candidate, including requirements."""
         return self._now[candidates]
 
     def shares(self, candidates: NDArray[np.intp]) -> Array:
-        """The same, with what several need split evenly between them: no set costs less than its shares together."""
+        """The same with shared requirements split evenly: no set costs less than the sum of its shares."""
         open_prices = np.where(self.bought, 0, self.costs.prices)
         return self._sums(open_prices / np.maximum(self._n_users, 1))[candidates]
 
     def buy(self, element: int) -> float:
-        """Pay for an element and all it still requires; return what was paid."""
+        """Pay for an element and its unpaid requirements; return the amount."""
         paid = float(self._now[element])
         self.spent += paid
         needed = self.closures[element]
@@ -123,7 +123,7 @@ class GroupPrices:
         return GroupPrices(self.costs, self.groups, look_ahead=self.look_ahead)
 
     def bundles(self, candidates: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], Array, float]]:
-        """Candidates that share a requirement which is still to be paid: their positions, their other prices, its price."""
+        """Candidates that share an unpaid requirement: their positions, their other prices, its price."""
         if not self.look_ahead:
             return
         at = np.full(self.n_elements, -1)

@@ -1,12 +1,12 @@
-"""Greedy sequences: one order of purchases whose every prefix is worth about as much as any other set of its price.
+"""Greedy sequences: one order of purchases, each prefix of which is nearly as good as any set of the same price.
 
-Cost-benefit greedy takes, at each step, the element with the most gain per unit of cost (Grubb, *Anytime Prediction*,
+Cost-benefit greedy adds, at each step, the element with the most gain per unit of cost (Grubb, *Anytime Prediction*,
 Algorithm 4.1). Its guarantee holds at the costs of its prefixes. Doubling (Algorithm 4.2; Hu et al., *Efficient Feature Group
 Sequencing for Anytime Linear Prediction*, Algorithm 4) never buys what costs more than everything bought so far, and is
 guaranteed at every budget.
 
-What is maximised is any set function, seen through a ``GainOracle``: where we are, what each candidate would add, and a way to
-add it.
+The maximised set function is accessed through a ``GainOracle``: the current value, the gain of each candidate, and a method to
+add one.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _ROOMS = 65  # budgets at which a run keeps what the gains still to be had add u
 
 @runtime_checkable
 class GainOracle(Protocol):
-    """A set function at the set added so far, which is empty at first."""
+    """A set function at the current set, which starts empty."""
 
     n_elements: int
     value: float  # of the set added so far
 
     def gains(self, candidates: NDArray[np.intp]) -> Array:
-        """What adding each candidate by itself would gain, exactly or as an estimate by which to choose."""
+        """Gain of adding each candidate, exact or estimated."""
 
     def add(self, element: int) -> None:
-        """Add an element; ``value`` follows."""
+        """Add an element and update ``value``."""
 
     def restart(self) -> Self:
         """The same function at the empty set."""
@@ -57,7 +57,7 @@ class SetFunction:
     Parameters
     ----------
     function : callable
-        From a frozenset of element numbers to a number. Monotone; its value for the empty set is subtracted.
+        Function from a frozenset of element numbers to a number. Monotone; its value for the empty set is subtracted.
     n_elements : int
 
     Examples
@@ -79,7 +79,7 @@ class SetFunction:
         return float(self.function(frozenset(int(x) for x in elements))) - self._empty
 
     def gains(self, candidates: NDArray[np.intp]) -> Array:
-        """What adding each candidate would gain."""
+        """Gain of adding each candidate."""
         return np.array([self([*self.chosen, x]) for x in candidates], dtype=np.float64) - self.value
 
     def add(self, element: int) -> None:
@@ -97,31 +97,31 @@ class SetFunction:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """A sequence of purchases and how it came about.
+    """A sequence of purchases and the record of its run.
 
     Attributes
     ----------
     order : (k,) int
         Elements in the order of purchase.
     prices, costs : (k,) float
-        What each step paid, and all steps so far.
+        Price of each step, and cumulative cost.
     values : (k,) float
         The function after each step; 0 before the first.
     best_rates : (k,) float
-        At each step, the most that *any* set of elements not yet bought could gain per unit of cost if their gains just added
-        up: the largest gain by the oracle over price, where elements that need the same thing each bear their share of it.
+        At each step, the maximum gain per unit of cost of *any* set of elements not yet bought, if gains were additive: the
+        largest gain over price, where elements with a common requirement share its price.
     n_elements : int
     schedule : {"greedy", "doubling"}
     c_min : float or None
-        Doubling: the most that the first element was allowed to cost.
+        For doubling: maximum cost of the first element.
     stuck_at : int or None
-        Doubling: the step (1 for the first) at which nothing affordable was left and the cheapest element was taken
-        instead. None: capable of doubling to the end, so that the guarantee holds.
+        For doubling: the step (from 1) at which nothing affordable was left and the cheapest element was added instead.
+        None: it never got stuck, so the guarantee holds.
     rooms : (k, m) float or None
-        At each step, what the gains of elements not yet bought could add up to within each of ``room_budgets``, if elements
-        could be bought in part: a sharper form of budget times best rate. None where it was not kept (lazy runs).
+        At each step, the maximum sum of gains of elements not yet bought within each of ``room_budgets``, if elements could be
+        bought in part: a sharper form of budget times best rate. None for lazy runs.
     room_budgets : (m,) float or None
-        Rising, from 0 to the price of everything.
+        Increasing, from 0 to the price of everything.
     """
 
     order: NDArray[np.intp]
@@ -150,11 +150,11 @@ class Selection:
         return np.asarray(np.concatenate([[0.0], self.values])[self.n_affordable(budget)])
 
     def upper_bound(self, budget: ArrayLike, gamma: float = 1.0, delta: float = 0.0) -> Array:
-        """What no set of cost ``budget`` can exceed: known from the run alone, by Lemma 4.2.3.
+        """Upper bound on the value of any set of cost ``budget``, from the run alone, by Lemma 4.2.3.
 
-        Holds where ``gamma`` times the true gain of any set, less ``delta``, is at most what the oracle says of its elements,
-        added up. Of an oracle of true gains that asks for approximate submodularity. For the scores of least squares on
-        standardised columns ``spectral_gamma`` will do; for other scores, if they are never above the true gains.
+        It holds if ``gamma`` times the true gain of any set, minus ``delta``, is at most the sum of the oracle's gains of its
+        elements. If the oracle returns true gains, this is approximate submodularity. ``spectral_gamma`` suffices for the scores
+        of least squares on standardised columns, and for other scores that never exceed the true gains.
         """
         budget = _checked_budget(budget)
         before = np.concatenate([[0.0], self.values])[: self.order.size]
@@ -185,28 +185,28 @@ def greedy(
     min_gain: float | None = None,
     on_step: Callable[[int, int], object] | None = None,
 ) -> Selection:
-    """Cost-benefit greedy: again and again the element with the most gain per unit of cost.
+    """Cost-benefit greedy: repeatedly add the element with the most gain per unit of cost.
 
     Ties go to the lower cost, then to the lower index. A free element that gains anything comes first.
 
     Parameters
     ----------
     function : GainOracle or callable
-        What to maximise; a callable takes a frozenset of element numbers.
+        The function to maximise; a callable takes a frozenset of element numbers.
     costs : (n,) float or prices
     cost_aware : bool, default=True
         False: choose by gain alone, but still charge the costs.
     lazy : bool, default=False
-        Look again only at candidates whose old gain could still win. Exact when the function is submodular, and then much
-        quicker; otherwise the order may differ. Needs prices that do not fall when others are bought.
+        Re-evaluate only candidates whose old gain could still win. Exact and much faster if the function is submodular;
+        otherwise the order may differ. Needs prices that do not fall when others are bought.
     budget : float, default=None
-        Spend no more than this; elements that no longer fit are passed over.
+        The most to spend; elements that no longer fit are skipped.
     max_elements : int, default=None
-        Stop after so many.
+        Maximum number of elements.
     min_gain : float, default=None
-        Stop when no element that still fits gains this much.
+        Stop if no affordable element gains this much.
     on_step : callable, default=None
-        Called with (step, element) after each; the run ends when it returns True.
+        Called with (step, element) after each step; the run ends if it returns True.
 
     Examples
     --------
@@ -218,9 +218,7 @@ def greedy(
     if not lazy:
         return run.to_the_end()
     if purse.shared:
-        raise ValueError(
-            "lazy selection needs prices that stay as they are; here several elements share requirements"
-        )
+        raise ValueError("lazy selection needs fixed prices, but several elements share requirements")
     return run.to_the_end_lazily()
 
 
@@ -235,16 +233,16 @@ def doubling(
     min_gain: float | None = None,
     on_step: Callable[[int, int], object] | None = None,
 ) -> Selection:
-    """Greedy, but nothing is bought that costs more than everything before it: near the best at *every* budget above ``c_min``.
+    """Greedy that never buys anything that costs more than everything before it: near-optimal at *every* budget above ``c_min``.
 
-    Where nothing affordable is left, the cheapest element is taken and the run goes on without its guarantee;
-    ``Selection.stuck_at`` tells. Parameters are those of ``greedy``, and
+    If nothing affordable is left, the cheapest element is added and the run continues without its guarantee, see
+    ``Selection.stuck_at``. Parameters are those of ``greedy``, and
 
     Parameters
     ----------
     c_min : float or "auto", default="auto"
-        The most that the first element may cost; what is free does not count as the first. "auto": the smallest price with
-        which the run never gets stuck; if there is none, the price with which it gets furthest.
+        Maximum cost of the first element that is not free. "auto": the smallest price with which the run never gets stuck; if
+        there is none, the price with which it gets furthest.
 
     Examples
     --------
@@ -255,7 +253,7 @@ def doubling(
     oracle, purse = opened(function, costs)
     limits = _Limits(budget, max_elements, min_gain)
     if c_min == "auto":
-        # Whether a run would stop early for want of gain is not asked: it must be able to go on.
+        # Whether a run would stop early for lack of gain is not asked: it must be able to go on.
         c_min = _smallest_start(oracle, purse, cost_aware, replace(limits, min_gain=None))
     else:
         cheapest = purse.prices(np.arange(oracle.n_elements)).min(initial=np.inf)
@@ -270,7 +268,7 @@ def replay(
     order: Iterable[int],
     on_step: Callable[[int, int], object] | None = None,
 ) -> Selection:
-    """Buy in a given order, keeping the books of a greedy run: what was gained, and the best rate that was to be had."""
+    """Buy in a given order and record the same as a greedy run: gains, and the best available rate at each step."""
     return _Run(oracle, purse, True, _Limits(None, None, None), on_step).along(order)
 
 
@@ -280,20 +278,20 @@ def replay(
 def rival_ceiling(
     value: ArrayLike, rate: ArrayLike, budget: ArrayLike, *, gamma: float = 1.0, delta: float = 0.0
 ) -> Array:
-    """Lemmas 4.2.3 and 3.3.1: no set of cost ``budget`` is worth more than this.
+    """Upper bound on the value of any set of cost ``budget`` (lemmas 4.2.3 and 3.3.1).
 
     ``F(rival) <= F(G) + (budget * rate + delta) / gamma``.
 
     Parameters
     ----------
     value : float or array
-        Where a run stands, ``F(G)``.
+        Current value of a run, ``F(G)``.
     rate : float or array
-        The best gain per unit of cost from there. Lemma 3.3.1: the gain that the next step of OMP or forward regression turns
-        out to make, per unit of its cost, with ``spectral_gamma``.
+        The best gain per unit of cost from there. Lemma 3.3.1: the realised gain per unit of cost of the next step
+        of OMP or forward regression, with ``spectral_gamma``.
     budget : float or array
     gamma, delta : float
-        ``gamma`` 0 promises nothing: infinity.
+        With ``gamma`` 0 the bound is infinite.
     """
     if not (0 <= gamma < np.inf and 0 <= delta < np.inf):
         raise ValueError(f"gamma is {gamma} and delta {delta}; both must be finite and not negative")
@@ -423,7 +421,7 @@ class _Run:
     def _with_bundles(self, left: NDArray[np.intp], gains: Array, rates: Array) -> Array:
         """Rates, where the first of several that share a requirement may speak for all that are worth buying with it.
 
-        A procedure that costs 100 and yields three results at 1 each is dear for any of them and may be cheap for all three.
+        A procedure that costs 100 and yields three results at 1 each is expensive for any of them and may be cheap for all three.
         """
         joint_gain = getattr(self.oracle, "joint_gain", None)
         for members, own, shared in self.purse.bundles(left):

@@ -1,4 +1,4 @@
-"""What the covariance of the columns promises of greedy selection for least squares and its like."""
+"""Guarantees of greedy selection for least squares from the covariance of the columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def spectral_gamma(
     penalty: Literal["identity", "groups"] = "identity",
     criterion: Literal["forward", "omp", "literal", "unwhitened", "single"] = "forward",
 ) -> float:
-    """The ``gamma`` of Lemma 3.3.1 and Theorem 3.3.2: how near greedy selection of groups of columns is to the best.
+    """The ``gamma`` of Lemma 3.3.1 and Theorem 3.3.2: how close greedy selection of groups of columns is to the best.
 
     ``F(rival) - F(G) <= budget / gamma`` times the gain per unit of cost of the next step, whenever that step maximises the
     criterion per unit of cost. With "forward" it is also a lower bound on ``submodularity_ratio``.
@@ -38,11 +38,11 @@ def spectral_gamma(
     l2_regularization : float, default=0.0
         Weight of the penalty: ``C = S + l2_regularization P``.
     start : (J + 1,) int, default=None
-        Group ``g`` has the columns ``start[g]:start[g + 1]``; each column is its own group when not given.
+        Group ``g`` has the columns ``start[g]:start[g + 1]``; None: each column is a group.
     penalty : {"identity", "groups"}, default="identity"
-        What ``P`` is: the identity, or the blocks ``S_g`` of the groups, which is ridge on whitened columns.
+        ``P``: the identity, or the blocks ``S_g`` of the groups, which is ridge on whitened columns.
     criterion : str, default="forward"
-        By what groups are chosen, where ``b`` is the gradient (rows of the table in section 3.2):
+        Criterion of the choice of groups, where ``b`` is the gradient (rows of the table in section 3.2):
 
         - "forward", the true gain, and "omp", ``b_g' C_g^-1 b_g``: the least eigenvalue of ``C u = mu blocks(C) u``. On whitened
           data, or with ``penalty="groups"``, this is ``(least + l2_regularization) / (1 + l2_regularization)``;
@@ -54,7 +54,7 @@ def spectral_gamma(
     Returns
     -------
     float
-        Between 0 and 1; 0 promises nothing.
+        Between 0 and 1; 0 gives no guarantee.
 
     Examples
     --------

@@ -1,7 +1,5 @@
 """Tables that do not fit in memory, read in chunks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
@@ -35,7 +33,7 @@ def parquet_chunks(
     ]:
         raise ValueError(f"{path} has no column {missing[0]!r}; it has {', '.join(table.schema.names[:8])}")
     if words := [name for name in names if not _is_number(table.schema.field(name).type, types)]:
-        raise ValueError(f"{path}: column {words[0]!r} is no column of numbers; encode it first")
+        raise ValueError(f"{path}: column {words[0]!r} is not numeric; encode it first")
     single = all(types.is_float32(table.schema.field(name).type) for name in names)
     kind = np.float32 if single else np.float64
     rows = max(1024, _BATCH_BYTES // (4 if single else 8) // max(len(names), 1))
@@ -59,15 +57,15 @@ def parquet_chunks(
             else:
                 yield frame, answer, batch.column(weight).to_numpy(zero_copy_only=False)
 
-    found = None
+    distinct = None
     if labels and isinstance(target, str):
         column = table.to_table(columns=[target]).column(target)
         if column.null_count:
             raise ValueError(
                 f"{path}: the target {target!r} is missing in {column.null_count} rows; drop them first"
             )
-        found = np.unique(column.to_numpy())
-    return _one_ahead(read()), found
+        distinct = np.unique(column.to_numpy())
+    return _one_ahead(read()), distinct
 
 
 def _one_ahead(chunks: Iterator[Chunk]) -> Iterator[Chunk]:

@@ -1,4 +1,4 @@
-"""Trees of linear classifiers: every row goes down a balanced tree and pays for the columns that the nodes on its path look at.
+"""Trees of linear classifiers: every row goes down a balanced tree and pays for the columns of the nodes on its path.
 
 Here they are trained from the root down (ASTC, the approximately submodular tree of classifiers of Kusner et al., 2014), in
 ``cost_sensitive_tree`` all at once (CSTC). Both are peers of budgeted forests: Nan, *Adaptive Classification*, section 3.5.
@@ -197,10 +197,10 @@ class ClassifierTree(ClassifierFace, AnytimeModel):
         Parameters
         ----------
         X : (n, d)
-            NaN where a value is missing: it counts as the mean of its column.
+            NaN for a missing value, which counts as the mean of its column.
         y : (n,)
         sample_weight : (n,), default=None
-            A row of weight 0 is as good as absent.
+            Rows of weight 0 are ignored.
         """
         self._validate_params()
         if self.max_stages > _MOST_LEVELS:
@@ -215,9 +215,9 @@ class ClassifierTree(ClassifierFace, AnytimeModel):
         classes, labels = numbered_classes(y)
         bound = self._bound_costs()
         Y = np.eye(len(classes))[labels]
-        known = Moments(X.shape[1], 1)
-        known.add(X, Y[:, :1], weight)
-        units = known.standardised()
+        moments = Moments(X.shape[1], 1)
+        moments.add(X, Y[:, :1], weight)
+        units = moments.standardised()
         Z = np.nan_to_num((X - units.mean) / units.scale, nan=0.0)
         share = weight / weight.sum()
         tree = self._grow(Z, Y, share, bound)
@@ -242,22 +242,22 @@ class ClassifierTree(ClassifierFace, AnytimeModel):
 
 @declared()
 class SubmodularTreeClassifier(ClassifierTree):
-    """ASTC: a balanced tree of linear classifiers, each of which buys columns by gain per price up to a budget of its own.
+    """ASTC: a balanced tree of linear classifiers, each of which buys columns by gain per price up to its own budget.
 
-    From the root down, a node takes the columns that its ancestors have bought, which are free to it, and adds by forward
-    regression on its rows what explains most per price until ``node_budget`` is spent. Half of its rows go to each child: those
-    below and above the median of what it says (with more than two classes, along the direction in which it differs most).
+    From the root down, a node uses the columns that its ancestors have bought, for free, and adds columns by forward regression
+    on its rows, by gain per price, until ``node_budget`` is spent. Half of its rows go to each child, split at the median of its
+    prediction (with more than two classes, along the direction in which predictions differ most).
 
     Parameters
     ----------
     node_budget : float, default=5
-        What a node may spend.
+        The most that a node may spend.
     max_stages : int, default=3
-        The most stages that the plan may have. A stage is a level of the tree: 1 is a single linear classifier. At most 12.
+        A stage is a level of the tree: 1 is a single linear classifier. At most 12.
     l2_regularization : float, default=1e-3
-        Half of it times the squared weights, or values of leaves, is added to the loss. Columns are standardised.
+        Columns are standardised.
     min_samples_leaf : int, default=20
-        The fewest training rows in a leaf. A node that fewer rows reach says what its parent does.
+        A node with fewer rows predicts the same as its parent.
 
     Attributes
     ----------
@@ -265,13 +265,18 @@ class SubmodularTreeClassifier(ClassifierTree):
     plan_, stage_costs_, order_, n_features_in_, feature_names_in_
         As in :class:`AnytimeClassifier`. A stage is a level of the tree.
 
+    See Also
+    --------
+    CostSensitiveTreeClassifier : All nodes trained together.
+    GroupPursuitClassifier : One linear model for all rows.
+
     Examples
     --------
     >>> import anytime as at
     >>> X, y, costs = at.datasets.load("breast_cancer")
     >>> model = at.SubmodularTreeClassifier(costs=costs, node_budget=25).fit(X, y)
-    >>> round(model.score(X, y), 3), round(float(model.cost(X).mean()), 1)
-    (0.981, 44.7)
+    >>> round(model.score(X, y), 2), round(float(model.cost(X).mean()))
+    (0.98, 45)
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

@@ -39,30 +39,34 @@ class CostSensitiveTreeClassifier(ClassifierTree):
         \sum_v \bigl[ \frac1n \sum_i p_i^v |x_i b_v - y_i|^2 + \rho |b_v|_1 \bigr]
         + \lambda \sum_{\text{leaves } l} p^l \sum_g c_g \sqrt{\textstyle\sum_{v \text{ above } l} |b_{v,g}|^2}
 
-    A row reaches node ``v`` with chance ``p_i^v``, the product of logistic functions of what the nodes above say. The roots are
-    replaced by their quadratic bounds, which are renewed ``max_iter`` times; between these a quasi-Newton method moves all nodes
-    at once (Xu et al. go from node to node). Then small weights are dropped, rows go where they most likely go, and what nodes
-    say is fitted again on what is left. Prices are those of a group with all it requires.
+    A row reaches node ``v`` with probability ``p_i^v``, the product of logistic functions of the scores of the nodes above. The
+    square roots are replaced by quadratic bounds, which are updated ``max_iter`` times; in between, a quasi-Newton method updates
+    all nodes at once (Xu et al. go from node to node). Then small weights are dropped, rows take their most probable path, and
+    the remaining weights are refitted. The price of a group includes its requirements.
 
     Parameters
     ----------
     cost_penalty : float, default=0.1
-        Loss that one unit of cost must save to be spent. The loss is squared error; lambda in the paper.
+        The loss is squared error; lambda in the paper.
     l1 : float, default=1e-4
-        Rho.
+        Rho in the paper.
     max_stages : int, default=3
-        The most stages that the plan may have. A stage is a level of the tree. At most 12.
+        A stage is a level of the tree. At most 12.
     max_iter : int, default=20
-        Renewals of the bounds.
+        Updates of the bounds.
     l2_regularization : float, default=1e-3
-        Half of it times the squared weights, or values of leaves, is added to the loss. In the last fit and the first.
+        Used in the first and the last fit.
 
     Attributes
     ----------
     n_iter_ : int
-        Renewals of the bounds.
+        Updates of the bounds.
     tree_
         As in :class:`SubmodularTreeClassifier`.
+
+    See Also
+    --------
+    SubmodularTreeClassifier : Greedy, faster, with a budget for each node.
 
     Examples
     --------
@@ -107,11 +111,11 @@ class CostSensitiveTreeClassifier(ClassifierTree):
         parameters = objective.parameters(start)
         for _ in range(self.max_iter):
             scale = objective.renew(parameters)
-            found = minimize(
+            optimum = minimize(
                 objective, parameters / scale, args=(scale,), jac=True, method="L-BFGS-B",
                 options={"maxiter": _STEPS},
             )  # fmt: skip
-            parameters = found.x * scale
+            parameters = optimum.x * scale
         self.n_iter_ = self.max_iter
         return self._settled(objective, parameters, costs)
 

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from numbers import Real
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length
 
@@ -36,9 +36,6 @@ from anytime.plan import Plan
 from anytime.spreading import SpreadRows, read_rows
 from anytime.validation import validated
 
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
-
 Array = NDArray[np.float64]
 
 _FEWEST_HELD = 10  # rows; with fewer held out, no ridge can be chosen
@@ -55,14 +52,14 @@ def keeps_moments(model: GroupPursuit) -> bool:
 def _refuse_to_do_without_rows(model: GroupPursuit, error: type[Exception] = ValueError) -> None:
     if not keeps_moments(model):
         raise error(
-            "second moments suffice for squared loss with an intercept and no norm_bound only; here "
+            "second moments suffice only for squared loss with an intercept and no norm_bound; here "
             f"loss={model._loss_given!r}, norm_bound={model.norm_bound}, fit_intercept={model.fit_intercept}: "
             "use fit, or set loss='squared'"
         )
 
 
 class GroupPursuit(AnytimeModel):
-    """What classifier and regressor share."""
+    """Base of the classifier and the regressor."""
 
     _default_loss = "squared"
 
@@ -72,9 +69,7 @@ class GroupPursuit(AnytimeModel):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "selection": [StrOptions({"omp", "forward", "single", "forward_single", "lasso"})],
         "whiten": [StrOptions({"data", "criterion"}), Options(bool, {False})],
-        "cost_aware": ["boolean"],
-        "schedule": [StrOptions({"greedy", "doubling"})],
-        "c_min": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "c_min": [*PARAMETERS["c_min"].constraint, StrOptions({"auto"})],
         "loss": [str, Loss],
         "l2_regularization": [*PARAMETERS["l2_regularization"].constraint, StrOptions({"auto"})],
         "norm_bound": [Interval(Real, 0, None, closed="neither"), None],
@@ -119,20 +114,20 @@ class GroupPursuit(AnytimeModel):
     # ------------------------------------------------------------------ learning
 
     @property
-    def _spreads(self) -> bool:
-        return keeps_moments(self)
+    def _spreads(self) -> str | None:
+        return "rows" if keeps_moments(self) else None
 
     @holding_out
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Choose the order of the groups and fit weights for every prefix. A fit that fails leaves the model as it was.
+        """Choose the order of the groups and fit weights for every prefix. If the fit fails, the model stays as it was.
 
         Parameters
         ----------
         X : (n, d)
-            NaN where a value is missing: it counts as the mean of its column.
+            NaN for a missing value, which counts as the mean of its column.
         y : (n,) or (n, k)
         sample_weight : (n,), default=None
-            A row of weight 0 is as good as absent.
+            Rows of weight 0 are ignored.
         """
         self._validate_params()
         fresh = self._unfitted()
@@ -185,31 +180,31 @@ class GroupPursuit(AnytimeModel):
     ) -> Self:
         """Add rows to those of earlier calls, keeping only their second moments: memory O(d²), whatever the number of rows.
 
-        The sequence is worked out when the model is next asked for anything, so a long stream costs one pass and one sequence.
-        Rows that ``fit`` has seen do not count: after it, a new stream begins. Squared loss only (for a classifier:
-        ``loss="squared"``), without ``norm_bound``.
+        The sequence is computed when the model is next used, so a long stream costs one pass and one sequence. After ``fit``, a
+        new stream starts, without the rows of ``fit``. Squared loss only (for a classifier: ``loss="squared"``), without
+        ``norm_bound``.
 
         Parameters
         ----------
         X : (n, d)
         y : (n,) or (n, k)
         classes : (C,), default=None
-            Classifier: all labels there are; needed in the first call.
+            For a classifier: all labels; required in the first call.
         sample_weight : (n,), default=None
         """
         self._validate_params()
-        known = self.__dict__.get("_stream")
-        fresh = copy.copy(self) if known is not None else self._unfitted()
-        if known is None and is_classifier(self) and classes is None:
+        stream = self.__dict__.get("_stream")
+        fresh = copy.copy(self) if stream is not None else self._unfitted()
+        if stream is None and is_classifier(self) and classes is None:
             if not hasattr(self, "classes_"):
-                raise ValueError("the first call of partial_fit needs classes: all labels there are")
+                raise ValueError("the first call of partial_fit needs classes, the list of all labels")
             classes = self.classes_  # of an earlier fit, whose rows are forgotten
-        X, y = fresh._rows(X, y, reset=known is None)
-        targets = fresh._targets(y, reset=known is None, classes=classes)
+        X, y = fresh._rows(X, y, reset=stream is None)
+        targets = fresh._targets(y, reset=stream is None, classes=classes)
         y = _weighing(X, y, sample_weight)[1]
         X, targets, weight = _weighing(X, targets, sample_weight)
         weight = fresh._weighed_by_class(y, weight, streaming=True)
-        if known is None:
+        if stream is None:
             fresh._arranged()  # prices that do not fit raise now, not when the stream has ended
             fresh._stream = _MomentStream(fresh, targets.shape[1])
         fresh._stream.add(X, targets, weight)
@@ -223,7 +218,7 @@ class GroupPursuit(AnytimeModel):
         chunks: str | FilePath | Iterable[Chunk],
         *,
         target: str | list[str] | None = None,
-        weight: str | None = None,
+        sample_weight: str | None = None,
         classes: ArrayLike | None = None,
     ) -> Self:
         """Fit on more rows than fit in memory.
@@ -231,24 +226,26 @@ class GroupPursuit(AnytimeModel):
         Parameters
         ----------
         chunks : path or iterable
-            A Parquet file or a folder of them; or (X, y) and (X, y, sample_weight) one after the other.
+            A Parquet file or a folder of them; or an iterable of (X, y) or (X, y, sample_weight).
         target : str or list of str, default=None
             The column(s) to predict, in a Parquet file.
-        weight : str, default=None
-            The column of sample weights there.
+        sample_weight : str, default=None
+            The column of sample weights in a Parquet file.
         classes : (C,), default=None
-            Classifier: all labels there are. From a Parquet file they are gathered in a first pass over that column.
+            For a classifier: all labels. None: for a Parquet file, they are collected in a first pass over the target.
         """
         self._validate_params()
         _refuse_to_do_without_rows(self)
         trained = self._unfitted()
-        if not isinstance(chunks, (str, FilePath)) and (target is not None or weight is not None):
-            raise ValueError("target and weight name columns of a Parquet file; other chunks bring their own")
-        if isinstance(chunks, (str, FilePath)):
-            chunks, found = parquet_chunks(
-                chunks, target, weight, labels=is_classifier(self) and classes is None
+        if not isinstance(chunks, (str, FilePath)) and (target is not None or sample_weight is not None):
+            raise ValueError(
+                "target and sample_weight are for Parquet files; leave them out for other chunks"
             )
-            classes = classes if found is None else found
+        if isinstance(chunks, (str, FilePath)):
+            chunks, types = parquet_chunks(
+                chunks, target, sample_weight, labels=is_classifier(self) and classes is None
+            )
+            classes = classes if types is None else types
         any_rows = False
         for chunk in chunks:
             if not isinstance(chunk, (tuple, list)) or len(chunk) not in (2, 3):
@@ -273,18 +270,18 @@ class GroupPursuit(AnytimeModel):
         target_variance: ArrayLike | None = None,
         feature_names: list[str] | None = None,
     ) -> Self:
-        """Fit from second moments alone: data that was reduced elsewhere, or that never had rows.
+        """Fit from second moments alone, such as moments computed elsewhere.
 
         Parameters
         ----------
         covariance : (d, d)
-            Of the columns (divisor n).
+            Covariance of the columns (divisor n).
         correlation : (d,) or (d, k)
             Covariance of the columns with the targets.
         mean : (d,), default=None
-            Of the columns; 0 when not given.
+            Mean of the columns. None: 0.
         target_mean, target_variance : float or (k,), default=None
-            0 and 1 when not given.
+            None: 0 and 1.
         feature_names : list of str, default=None
 
         Examples
@@ -297,7 +294,7 @@ class GroupPursuit(AnytimeModel):
         self._validate_params()
         _refuse_to_do_without_rows(self)
         if self.l2_regularization == "auto":
-            raise ValueError("moments hold no rows to choose l2_regularization on; set it to a number")
+            raise ValueError("l2_regularization cannot be chosen on moments; set it to a number")
         fresh = self._unfitted()
         standardised = Standardised.of(covariance, correlation, mean, target_mean, target_variance)
         n_columns, n_targets = standardised.correlation.shape
@@ -339,14 +336,14 @@ class GroupPursuit(AnytimeModel):
         return Arrangement.of(self._bound_costs())
 
     def _recipe(self) -> Recipe:
-        given = {field.name: getattr(self, field.name) for field in fields(Recipe)}
+        settings = {field.name: getattr(self, field.name) for field in fields(Recipe)}
         if self.selection != "lasso":
-            return Recipe(**given)
+            return Recipe(**settings)
         if self.schedule == "doubling":
             raise ValueError(
-                "selection='lasso' has an order of its own; schedule='doubling' goes with the others"
+                "selection='lasso' has its own order and cannot be combined with schedule='doubling'"
             )
-        return LassoOrder(**given | {"selection": "omp"})  # whose criterion records the gains
+        return LassoOrder(**settings | {"selection": "omp"})  # whose criterion records the gains
 
     def _settle(self) -> None:
         """Work out the sequence of what ``partial_fit`` has gathered."""
@@ -396,7 +393,7 @@ class GroupPursuit(AnytimeModel):
         raise NotImplementedError
 
     def truncate(self, budget: float | None = None, *, mean_budget: float | None = None) -> Self:
-        """A model of its own within smaller bounds; its certificate ends there too."""
+        """A separate model within smaller bounds, with a certificate that ends there too."""
         smaller: Self = super().truncate(budget, mean_budget=mean_budget)
         n_stages = smaller.plan_.n_stages
         smaller.l2_regularization_ = self.l2_regularization_[:n_stages]
@@ -416,8 +413,8 @@ class GroupPursuit(AnytimeModel):
             or not np.isfinite(self.l2_regularization_).all()
         ):
             raise ValueError("there is not one finite l2_regularization for each stage")
-        given = state["certificate"]
-        self.certificate_ = None if given is None else Certificate.from_dict(given)
+        stored = state["certificate"]
+        self.certificate_ = None if stored is None else Certificate.from_dict(stored)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -494,9 +491,8 @@ def _weighing(
     if sample_weight is None:
         return X, y, None
     weight = np.asarray(sample_weight)
-    if (
-        weight.shape != (len(X),) or weight.any()
-    ):  # scikit-learn refuses zeros alone; a chunk may have no more
+    # scikit-learn refuses zeros alone; a chunk may have no more
+    if weight.shape != (len(X),) or weight.any():
         weight = checked_weights(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     some = weight > 0
     return (X, y, weight) if some.all() else (X[some], np.asarray(y)[some], weight[some])

@@ -5,8 +5,6 @@ the path; with groups of one column it is Grubb's cost-weighted Lasso (*Anytime 
 (skglm, celer, adelie) start from the rows and, but for the last, compile at first use; here no row is left, only moments.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -114,7 +112,7 @@ class _Problem:
     def __init__(
         self, S: ArrayLike, V: ArrayLike, start: ArrayLike, weights: ArrayLike, whiten: bool, tol: float
     ) -> None:
-        S, V, self.weights = (np.asarray(given, dtype=np.float64) for given in (S, V, weights))
+        S, V, self.weights = (np.asarray(array, dtype=np.float64) for array in (S, V, weights))
         self.columns, self.tol = np.asarray(start, dtype=np.int64), tol
         self.transforms, self.curvature = _transforms(S, self.columns, whiten)
         sizes = [transform.shape[1] for transform in self.transforms]

@@ -66,8 +66,8 @@ def learn_from_moments(
         assert everything is not None
         order, whitened = sequenced.selection.order, recipe.whiten == "data"
         held = arrange(held, arrangement.columns)
-        found = tuned(source, held, arrangement.start, order, whitened, l2_regularization, sequenced.path)
-        ridges, quality = found.ridges, -(found.losses @ source.target_scale**2)
+        refits = tuned(source, held, arrangement.start, order, whitened, l2_regularization, sequenced.path)
+        ridges, quality = refits.ridges, -(refits.losses @ source.target_scale**2)
         ends = sequenced.path.ends[: ridges.size]
         columns = columns[: ends[-1]]
         rising = np.sort(arrangement.columns[columns])

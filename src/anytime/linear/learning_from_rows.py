@@ -277,10 +277,10 @@ def _best_ridge(problem: SmoothObjective, judge: _HeldOutJudge) -> float:
     least = judge(fit)
     for l2_regularization in RIDGES[-2::-1]:
         fit = problem.with_ridge(l2_regularization).moved(fit)
-        found = judge(fit)
-        if found >= least:
+        loss = judge(fit)
+        if loss >= least:
             break
-        best, least = l2_regularization, found
+        best, least = l2_regularization, loss
     return best
 
 

@@ -148,15 +148,13 @@ class Moments:
         rows: NDArray[np.intp] | None = None,  # (m,): those to add; all when not given
     ) -> None:
         """Add rows."""
-        n, size = len(X) if rows is None else len(rows), self._chunk_size()
+        n = len(X) if rows is None else len(rows)
+        size = max(_FEWEST_ROWS, _CHUNK_BYTES // (8 * max(self.n_columns, 1)))
         if n:
             self.locate(X, Y)
         for first in range(0, n, size):
             part: Any = slice(first, first + size) if rows is None else rows[first : first + size]
             self._add(X, Y[part], None if weight is None else weight[part], part)
-
-    def _chunk_size(self) -> int:
-        return max(_FEWEST_ROWS, _CHUNK_BYTES // (8 * max(self.n_columns, 1)))
 
     def locate(self, X: NDArray[np.floating], Y: Array) -> None:
         """Find out where about the columns lie that have their first values here; in place, for all sums beside these too.
@@ -320,9 +318,9 @@ class Moments:
         return Standardised(C, V, power, mean, scale, target_mean, target_scale, float(self.n_rows))
 
 
-def _numbers(given: ArrayLike | None, default: float, size: int, name: str) -> Array:
+def _numbers(numbers: ArrayLike | None, default: float, size: int, name: str) -> Array:
     """(size,) numbers from one or all of them."""
-    values = np.asarray(default if given is None else given, dtype=np.float64)
+    values = np.asarray(default if numbers is None else numbers, dtype=np.float64)
     if values.shape not in ((), (size,)) or not np.isfinite(values).all():
         raise ValueError(f"{name} must be a finite number or {size} of them; it has shape {values.shape}")
     return np.broadcast_to(values, size).copy()

@@ -1,7 +1,5 @@
 """Group pursuit as a regressor and a classifier."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ from anytime.linear.moments import refuse_overflow
 from anytime.losses import LINKS, Loss, training_loss
 from anytime.parameters import declared, without
 from anytime.plan import Plan
-from anytime.validation import class_labels, numbered_classes, target_numbers, weighed_by_class
+from anytime.validation import class_labels, label_numbers, numbered_classes, target_numbers, weighed_by_class
 
 Array = NDArray[np.float64]
 
@@ -24,7 +22,7 @@ Array = NDArray[np.float64]
 @declared()
 @without("class_weight")
 class GroupPursuitRegressor(RegressorFace, GroupPursuit):
-    """Anytime linear regression: groups bought in the order of gain per unit of cost, weights refitted for every prefix.
+    """Anytime linear regression: groups are bought by gain per unit of cost, with weights refitted for every prefix.
 
     CS-G-OMP and CS-G-FR of Hu et al. (2016, Algorithms 2 and 3), with doubling (Algorithm 4), several targets at once,
     ridge or bounded weights, and smooth losses (Hu 2019, Algorithm 5; Grubb 2014, chapter 5).
@@ -34,52 +32,52 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
     selection : {"omp", "forward", "single", "forward_single", "lasso"}, default="omp"
         How the next group is chosen: "omp" by the gradient over the group (orthogonal matching pursuit), "forward" by the exact
         gain (forward regression; as fast for squared loss, a refit per candidate for others). The others are baselines: "single"
-        and "forward_single" look at the group's best column alone, "lasso" takes groups as they enter the path of the
-        cost-weighted group lasso, and then refits weights like the others.
+        and "forward_single" use the score of the group's best column, "lasso" adds groups as they enter the path of the
+        cost-weighted group lasso and refits weights like the others.
     whiten : {"data", "criterion", False}, default="data"
         "data": each group is whitened, and the penalty is on the weights of whitened columns, as the theory assumes. "criterion":
-        only scores are whitened. False: not even those (a baseline that over-rates groups of similar columns). The lasso charges
-        for the weights of whitened groups, with False for those of the columns as they are.
-    cost_aware : bool, default=True
-        False: choose by gain alone. A baseline; costs are charged all the same.
+        only scores are whitened. False: nothing is (a baseline that overrates groups of similar columns). The lasso
+        penalises the weights of whitened groups, or with False those of the original columns.
     schedule : {"greedy", "doubling"}, default="greedy"
-        "doubling": never buy what costs more than everything so far; near the best at every budget, not only at those where
-        a purchase is completed.
+        Near-optimal at every budget, not only at those where a purchase is completed.
     c_min : float or "auto", default="auto"
-        Doubling: the most that the first purchase may cost.
     loss : {"auto", "squared", "huber", "poisson"} or Loss, default="auto"
         "auto" is "squared", which takes several targets and needs one pass over the data; others refit for every purchase.
-        "huber" turns from squares to distances one deviation of ``y`` away.
+        "huber" changes from squared to absolute errors at one standard deviation of ``y``.
     l2_regularization : float or "auto", default="auto"
-        Half of it times the squared weights, or values of leaves, is added to the loss. Columns are standardised. "auto": on
-        held-out rows the best is chosen, for squared loss for each prefix by itself, and the sequence ends with the prefix
-        that does best there; then weights are fitted to all rows.
+        Columns are standardised. "auto": held-out rows choose it (for squared loss, separately for each prefix), and
+        the sequence ends at the prefix with the lowest held-out loss; weights are then fitted to all rows.
     norm_bound : float, default=None
-        Keep ``|w|`` within this ball instead of, or besides, that penalty; weights are of standardised columns for targets in
-        units of their deviations, all targets together.
+        Constrain ``|w|`` to this ball instead of, or in addition to, the penalty. Weights refer to standardised columns and
+        targets, all targets together.
     fit_intercept : bool, default=True
-        The mean of ``y`` is the answer before the first purchase; False: 0 is.
+        Whether the answer before the first purchase is the mean of ``y``; False: 0.
     validation_fraction : float or None, default=0.2
-        Share of the training rows held out to decide on. None: none are. For ``l2_regularization="auto"`` alone; the
-        order is then learned from the others. Where that makes fewer than 10 rows it is 1e-3, and all groups are bought.
+        Only for ``l2_regularization="auto"``; the order is then learned from the other rows. With fewer than 10
+        held-out rows, the ridge is 1e-3 and all groups are bought.
     tol : float, default=1e-8
-        Relative size of the gradient at which a refit ends; squared loss is solved exactly.
+        Relative size of the gradient at which a refit stops; squared loss is solved exactly.
     random_state : int, RandomState or None, default=None
-        Seed; the same seed gives the same model. It draws the held-out rows.
+        It draws the held-out rows.
     verbose : int, default=0
-        Whether progress is printed. 1: a line per purchase of a fit by refits (squared loss is done at once). Ctrl-C ends such a
-        fit with the groups bought so far.
+        1: a line per purchase, unless the loss is squared (which is solved in one step). Ctrl-C ends such a fit with
+        the groups bought so far.
 
     Attributes
     ----------
     plan_, stage_costs_, order_, n_features_in_, feature_names_in_
-        As in :class:`AnytimeClassifier`. Stages and groups with columns are one and the same.
+        As in :class:`AnytimeClassifier`. Each group with columns is a stage.
     coef_, intercept_ : (d,) and float, or (k, d) and (k,)
         Weights of the last stage, in the units of the columns and the targets; 0 for columns that it does not use.
     l2_regularization_ : (S,) array
-        That of each prefix.
+        The ridge penalty of each prefix.
     certificate_ : Certificate or None
-        What is proved of the sequence on the rows it was chosen on. None where nothing is.
+        Bounds on the optimum, on the rows that chose the sequence. None if nothing is proved.
+
+    See Also
+    --------
+    GroupPursuitClassifier : The same for classification.
+    SpeedBoostRegressor : Boosted trees for all budgets.
 
     Examples
     --------
@@ -99,15 +97,15 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
     def _targets(self, y: Any, reset: bool, classes: ArrayLike | None = None) -> NDArray[Any]:
         if classes is not None:
             raise ValueError("classes are for classifiers; a regressor's targets are numbers")
-        given = target_numbers(y)
-        targets = np.asarray(given if given.ndim == 2 else column_or_1d(given, warn=True)[:, None])
+        numbers = target_numbers(y)
+        targets = np.asarray(numbers if numbers.ndim == 2 else column_or_1d(numbers, warn=True)[:, None])
         with np.errstate(over="ignore"):
             refuse_overflow((targets**2).sum(axis=0), "target")
         if self.loss == "poisson" and (targets < 0).any():
             raise ValueError(f"loss='poisson' is for counts, but y holds {targets.min():g}")
-        known = self.__dict__.get("_stream")
-        if not reset and known is not None and targets.shape[1] != known.train.n_targets:
-            raise ValueError(f"y has {targets.shape[1]} targets, but {known.train.n_targets} before")
+        stream = self.__dict__.get("_stream")
+        if not reset and stream is not None and targets.shape[1] != stream.train.n_targets:
+            raise ValueError(f"y has {targets.shape[1]} targets, earlier rows had {stream.train.n_targets}")
         return targets
 
     @property
@@ -118,7 +116,7 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
 
     @property
     def intercept_(self) -> Any:
-        """What the last stage says where all columns are 0."""
+        """Scores of the last stage if all columns are 0."""
         constant = _last_weights(self.plan_)[1]
         return float(constant[0]) if constant.size == 1 else constant
 
@@ -137,7 +135,7 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
 
 @declared(like=GroupPursuitRegressor)
 class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
-    """Anytime linear classification: logistic or multinomial regression whose groups are bought one after the other.
+    """Anytime linear classification: logistic or multinomial regression that buys groups one after the other.
 
     The generalised linear CS-G-OMP of Hu (2019, Algorithm 5), and simultaneous one-against-all pursuit of Grubb (2014,
     Algorithm 5.3).
@@ -148,17 +146,22 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
         "auto" is "log": logistic regression for two classes, multinomial for more. "one_vs_all": a logistic regression per class
         on the same groups. "squared": least squares to the indicator of each class, in one pass over the data.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. ``partial_fit`` and
-        ``fit_chunks`` do not know how often that is: give them a dict.
+        ``partial_fit`` and ``fit_chunks`` cannot count the classes in advance: use a dict.
     fit_intercept : bool, default=True
-        The shares of the classes are the answer before the first purchase; False: all are equal.
+        Whether the answer before the first purchase is the class frequencies; False: equal probabilities.
 
     Attributes
     ----------
     coef_, intercept_ : (K, d) and (K,)
-        Of the last stage, in the units of the columns: a row of scores per class, or one for two classes and "log".
+        Weights of the last stage, in the units of the columns: a row per class, or one for two classes and "log".
     l2_regularization_, certificate_
         As in :class:`GroupPursuitRegressor`.
+
+    See Also
+    --------
+    GroupPursuitRegressor : The same for regression.
+    SubmodularTreeClassifier : Different columns for different rows.
+    SpeedBoostClassifier : Boosted trees for all budgets.
 
     Examples
     --------
@@ -179,10 +182,10 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
         return weighed_by_class(weight, self.class_weight, y)
 
     def _loss(self) -> Loss:
-        given = self._loss_given
-        if given == "log":
+        name_or_loss = self._loss_given
+        if name_or_loss == "log":
             return training_loss("logistic" if len(self.classes_) == 2 else "multinomial")
-        loss = training_loss("least_squares" if given == "squared" else given)
+        loss = training_loss("least_squares" if name_or_loss == "squared" else name_or_loss)
         if not LINKS[loss.link].classifies:
             raise ValueError(f"the loss {loss.name!r} is for regressors; use GroupPursuitRegressor")
         if LINKS[loss.link].binary and len(self.classes_) > 2:
@@ -197,16 +200,10 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
             self.classes_ = numbered_classes(y if classes is None else np.asarray(classes))[0]
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes differ from those of the first call, {self.classes_.tolist()}")
-        at = np.searchsorted(self.classes_, y)
-        at = np.minimum(at, len(self.classes_) - 1)
-        if (self.classes_[at] != y).any():
-            strange = y[self.classes_[at] != y].tolist()[0]
-            raise ValueError(
-                f"y holds the label {strange!r}, which is not among the classes {self.classes_.tolist()}"
-            )
+        numbers = label_numbers(y, self.classes_)
         if keeps_moments(self):  # least squares to the indicator of each class
-            return np.asarray(np.eye(len(self.classes_))[at])
-        return np.asarray(at)
+            return np.asarray(np.eye(len(self.classes_))[numbers])
+        return numbers
 
     @property
     def coef_(self) -> Array:
@@ -215,7 +212,7 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
 
     @property
     def intercept_(self) -> Array:
-        """What the last stage says where all columns are 0."""
+        """Scores of the last stage if all columns are 0."""
         return _last_weights(self.plan_)[1]
 
     def _n_outputs(self, targets: NDArray[Any]) -> int:

@@ -179,7 +179,7 @@ def all_sets(problem: GroupedProblem, arrangement: Arrangement) -> tuple[Array, 
     prices = arrangement.prices()
     n = prices.n_elements
     if n > MOST_GROUPS:
-        raise ValueError(f"all sets of {n} groups are too many to try; at most {MOST_GROUPS} groups can be")
+        raise ValueError(f"all sets of {n} groups are too many to try; the limit is {MOST_GROUPS} groups")
     sets = np.arange(2**n)
     costs = np.zeros(sets.size)
     for group, price in enumerate(arrangement.costs.prices):

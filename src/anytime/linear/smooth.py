@@ -7,8 +7,6 @@ matching pursuit, Algorithm 5 of Hu 2019), or by refitting with every candidate 
 faster engine of its own, unless weights are bounded.
 """
 
-from __future__ import annotations
-
 import copy
 import warnings
 from dataclasses import dataclass, replace
@@ -81,9 +79,6 @@ class LinearObjective(Protocol):
         """What the second derivative of the risk in these columns' weights does not exceed, for each output, (k, k)."""
 
 
-# ---------------------------------------------------------------------- objectives
-
-
 class SmoothObjective:
     """The mean of a smooth loss on data, with a ridge, or a bound on the weights, or both.
 
@@ -135,9 +130,8 @@ class SmoothObjective:
         self.smoothness = self.loss.smoothness or float(bend.sum())
         self._slope = self.residual(self._empty)
         pull = float((self.weight @ np.abs(self.gradient(scores, self.y))).max())
-        self._steepest = max(
-            float(np.abs(self._slope).max(initial=0.0)), 1e-3 * pull
-        )  # noise is no yardstick
+        # noise is no yardstick
+        self._steepest = max(float(np.abs(self._slope).max(initial=0.0)), 1e-3 * pull)
 
     def with_ridge(self, l2_regularization: float) -> Self:
         """The same risk with another ridge."""
@@ -188,8 +182,8 @@ class SmoothObjective:
                 strikes += steepest > 0.5 * before  # rounding hides the rest
             if steepest > (goal if iterations >= self.max_iter else _FAR * goal):
                 warnings.warn(
-                    f"a refit ended after {iterations} iterations with a gradient of {steepest:.1e}, where "
-                    f"{goal:.1e} was asked for: raise max_iter, tol or l2_regularization",
+                    f"a refit ended after {iterations} iterations with a gradient of {steepest:.1e}, above "
+                    f"the tolerance of {goal:.1e}: raise max_iter, tol or l2_regularization",
                     ConvergenceWarning,
                     stacklevel=2,
                 )
@@ -267,13 +261,13 @@ class SmoothObjective:
             bend, k = now, 0
         return self._gram(design, bend, old.matrix[:k, :k])
 
-    def _gram(self, design: NDArray[Any], bend: Array, known: NDArray[Any] | None = None) -> Gram:
+    def _gram(self, design: NDArray[Any], bend: Array, leading: NDArray[Any] | None = None) -> Gram:
         """With rows counted as ``bend`` says; of the first columns it may be known."""
         rows = np.flatnonzero(bend > _NEGLIGIBLE * bend.mean())
         some, counted = (design[:, rows], bend[rows]) if 2 * rows.size < bend.size else (design, bend)
-        k = 0 if known is None else len(known)
+        k = 0 if leading is None else len(leading)
         matrix = np.empty((len(design), len(design)), dtype=design.dtype)
-        matrix[:k, :k] = known if k else 0.0
+        matrix[:k, :k] = leading if k else 0.0
         matrix[:, k:] = some @ (some[k:] * counted.astype(design.dtype)).T
         matrix[k:, :k] = matrix[:k, k:].T
         if rows.size < bend.size:  # the others may not be flat for long: a little stands for them
@@ -315,12 +309,11 @@ class SmoothObjective:
 
         start = np.asarray((root.T @ weights.reshape(shape).astype(dtype)).ravel(), dtype=np.float64)
         u, steepest = minimised(gradient, start, goal, max_iter)
-        found = weights_at(u)
-        if (
-            self.fit_intercept and self.loss is _PLAIN[1]
-        ):  # intercepts that shift alike change nothing, so rounding moves them
-            found[0] += weights[0].mean() - found[0].mean()
-        return found, steepest
+        solution = weights_at(u)
+        # intercepts that shift alike change nothing, so rounding moves them
+        if self.fit_intercept and self.loss is _PLAIN[1]:
+            solution[0] += weights[0].mean() - solution[0].mean()
+        return solution, steepest
 
     def _second_derivative(self, design: NDArray[Any], weights: Array) -> NDArray[Any]:
         """(kK, kK) of the multinomial risk: ``sum_i w_i zz' (diag(p) - pp')``, and a little where all classes shift alike."""

@@ -1,7 +1,5 @@
 """Numbers behind the refits: roots of matrices, weights within a bound, and the least point of a smooth convex function."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ Early prefixes have few columns and need little ridge; late ones may have as man
 given order are plain Cholesky factorisations, so trying some ridges costs less than choosing the order did.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -138,13 +136,13 @@ def tuned(
 ) -> Tuned:
     """For each prefix the ridge with the least held-out loss, up to the prefix that has the least of all."""
     looks = np.unique(np.linspace(0, order.size - 1, min(order.size, _MOST_LOOKS)).round().astype(np.intp))
-    known = _losses_of_path(path, looks, held).sum(axis=1)
+    path_losses = _losses_of_path(path, looks, held).sum(axis=1)
     # Prefixes far beyond the best with this ridge are not looked at with others.
-    looks = looks[looks <= 1.5 * looks[known.argmin()] + _BEYOND]
+    looks = looks[looks <= 1.5 * looks[path_losses.argmin()] + _BEYOND]
     order = order[: looks[-1] + 1]
     refits = OrderedRefits(source, start, order, whitened)
     judges = OrderedRefits(held, start, order, whitened)
-    tried = {l2_regularization: known[: looks.size]}
+    tried = {l2_regularization: path_losses[: looks.size]}
     for other in RIDGES:
         if other != l2_regularization:
             tried[other] = judges.losses(refits.tables(other, looks)).sum(axis=1)
@@ -153,12 +151,12 @@ def tuned(
     last = min(int(every.min(axis=0).argmin()) + 1, looks.size - 1)  # the best may be between two looks
     next_look = np.searchsorted(looks, np.arange(looks[last] + 1))
     ridges = choices[every.argmin(axis=0)[next_look]]
-    found = np.empty((ridges.size + 1, held.power.size))
-    found[0] = 0.5 * held.power
+    losses = np.empty((ridges.size + 1, held.power.size))
+    losses[0] = 0.5 * held.power
     for choice, stages in by_ridge(ridges):
-        found[stages + 1] = judges.losses(refits.tables(choice, stages))
-    best = int(found[1:].sum(axis=1).argmin()) + 1
-    return Tuned(ridges[:best], found[: best + 1])
+        losses[stages + 1] = judges.losses(refits.tables(choice, stages))
+    best = int(losses[1:].sum(axis=1).argmin()) + 1
+    return Tuned(ridges[:best], losses[: best + 1])
 
 
 def _losses_of_path(path: Path, stages: NDArray[np.intp], held: Standardised) -> Array:

@@ -1,9 +1,8 @@
-"""From scores to answers (links), and how good scores are (losses).
+"""Links from scores to answers, and losses of scores.
 
-A plan adds up raw scores; its link turns them into what a user asks for, and a loss says how far they are from the truth.
-Both work on ``scores`` of shape (n, K). A learner asks a loss for its gradient and for the bounds on its curvature that step
-sizes and guarantees are made of (Grubb, *Anytime Prediction*, 2014, equations 2.8 and 2.9), and for the best step along a
-direction.
+A plan adds up raw scores; its link turns them into answers, and a loss measures their distance from the truth. Both work on
+``scores`` of shape (n, K). Learners use the gradient of a loss, the bounds on its curvature that step sizes and guarantees depend
+on (Grubb, *Anytime Prediction*, 2014, equations 2.8 and 2.9), and the best step along a direction.
 """
 
 from anytime.losses.catalogue import LOSSES, TRAINING_LOSSES, loss_for, training_loss

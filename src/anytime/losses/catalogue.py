@@ -1,6 +1,4 @@
-"""Losses by their names, and by the links whose scores they judge."""
-
-from __future__ import annotations
+"""Losses by name, and by the link whose scores they evaluate."""
 
 from scipy.special import expit
 
@@ -45,7 +43,7 @@ TRAINING_LOSSES = {
 
 
 def training_loss(loss: str | Loss) -> Loss:
-    """A loss to learn by: one's own, or by its name in ``TRAINING_LOSSES``."""
+    """A training loss: an own ``Loss``, or a name in ``TRAINING_LOSSES``."""
     if isinstance(loss, Loss):
         loss.required_gradient()
         return loss
@@ -75,5 +73,5 @@ LOSSES = {
 
 
 def loss_for(link: str) -> Loss:
-    """The loss by which scores under ``link`` are judged."""
+    """The loss that evaluates scores under ``link``."""
     return LOSSES[link]

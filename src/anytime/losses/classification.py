@@ -1,10 +1,8 @@
-"""Losses of classes: logarithmic, exponential, hinge, and squared ones.
+"""Classification losses: logarithmic, exponential, hinge, and squared.
 
-Two classes take one score and are coded 0 and 1 (or -1 and 1), several take one score each. Scores of hinge losses are no
-log-odds: of what their links make of them, only which class leads means anything.
+Two classes share one score and are coded 0 and 1 (or -1 and 1), several have one score each. Scores of hinge losses are not
+log-odds: only the leading class is meaningful, not the probabilities.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 
@@ -209,7 +207,7 @@ def _identity(scores: Array) -> Array:
 
 
 def brier(link: str, to_probabilities: Callable[[Array], Array] = _identity) -> Loss:
-    """Squared distance of probabilities from the truth: a single tree that is sure and wrong costs 1, not infinity."""
+    """Squared distance of probabilities from the truth: a single tree that is certain and wrong costs 1, not infinity."""
 
     def per_row(scores: Array, y: Target) -> Array:
         return np.asarray(0.5 * row_sums(less_truth(to_probabilities(scores).copy(), y) ** 2))

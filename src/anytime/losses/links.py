@@ -15,16 +15,16 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Link:
-    """How scores become an answer.
+    """A function from scores to answers.
 
     Attributes
     ----------
     name : str
     classifies : bool
-        Whether ``transform`` gives class probabilities (n, C) or predictions (n, K).
+        Whether ``transform`` returns class probabilities (n, C) or predictions (n, K).
     transform : callable
     binary : bool, default=False
-        Whether a single score speaks of two classes.
+        Whether a single score stands for two classes.
     """
 
     name: str
@@ -33,15 +33,15 @@ class Link:
     binary: bool = False
 
     def n_classes(self, n_outputs: int) -> int:
-        """Number of classes that ``n_outputs`` scores speak of."""
+        """Number of classes of ``n_outputs`` scores."""
         return 2 if self.binary else n_outputs
 
     def n_outputs(self, n_classes: int) -> int:
-        """Number of scores that speak of ``n_classes`` classes."""
+        """Number of scores for ``n_classes`` classes."""
         return 1 if self.binary else n_classes
 
     def decide(self, scores: Array, classes: NDArray[Any] | None = None) -> NDArray[Any]:
-        """What scores, (n, K), say: the leading of ``classes``, or values, (n,) or (n, K), where there are none."""
+        """Answers from scores, (n, K): the leading of ``classes``, or values, (n,) or (n, K), if there are none."""
         if classes is None:
             values = self.transform(scores)
             return np.asarray(values[:, 0] if values.shape[1] == 1 else values)
@@ -80,13 +80,13 @@ def _summing_to_one(probabilities: Array) -> Array:
 
 
 def least_cost(probabilities: Array, cost_matrix: ArrayLike) -> NDArray[np.intp]:
-    """(n,) the class that is expected to cost least.
+    """(n,) the class with the lowest expected cost.
 
     Parameters
     ----------
     probabilities : (n, C)
     cost_matrix : (C, C) or (n, C, C)
-        What it costs to answer the second class where the first is true, for all rows or for each.
+        The cost of answering the second class if the first is true, for all rows or for each.
     """
     matrix = np.asarray(cost_matrix, dtype=np.float64)
     n, n_classes = probabilities.shape

@@ -1,9 +1,10 @@
-"""What a loss is, and what every loss can be asked."""
+"""The ``Loss`` class."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,36 +18,35 @@ Target = NDArray[np.generic]
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss of scores against truth: its value and gradient row by row, its curvature, and the answer its scores stand for.
+    """A loss of scores against the truth: value and gradient row by row, curvature, and the link of its scores.
 
-    ``y`` holds class numbers for classification, targets (n,) or (n, K) otherwise, and (n, 2), grade and query, for ranking. A
-    loss of your own needs a name, ``per_row`` and, to learn by it, ``gradient``; ``smoothness`` lets learners know how far they
-    can step.
+    ``y`` holds class numbers for classification, targets (n,) or (n, K) otherwise, and (n, 2), grade and query, for ranking. Your
+    own loss needs a name, ``per_row`` and, for training, ``gradient``; from ``smoothness``, learners derive step sizes.
 
     Parameters
     ----------
     name : str
     per_row : callable
-        ``per_row(scores (n, K), y)`` gives (n,) losses, whose mean is the objective.
+        ``per_row(scores (n, K), y)`` returns (n,) losses, whose mean is the objective.
     gradient : callable, default=None
-        ``gradient(scores (n, K), y)`` gives the derivative of each row's loss in its scores, (n, K); where it has a kink, one
-        subgradient. Where a row's score enters other rows' losses, as in ranking, n times the derivative of the mean.
+        ``gradient(scores (n, K), y)`` returns the derivative of each row's loss in its scores, (n, K); at a kink, one
+        subgradient. If a row's score enters other rows' losses, as in ranking, n times the derivative of the mean.
     hessian : callable, default=None
-        ``hessian(scores (n, K), y)`` gives the second derivative in each score alone, (n, K).
+        ``hessian(scores (n, K), y)`` returns the second derivative in each score alone, (n, K).
     convexity : float, default=0
         Largest m for which each row's loss minus ``m/2 |scores|^2`` is convex.
     smoothness : float, default=None
-        Smallest M for which ``M/2 |scores|^2`` minus each row's loss is convex; None where there is none.
+        Smallest M for which ``M/2 |scores|^2`` minus each row's loss is convex; None if there is none.
     kinked : bool, default=False
-        Whether there are scores at which it has no derivative.
+        Whether it lacks a derivative at some scores.
     link : str, default="identity"
-        The name in ``LINKS`` of what turns scores into answers.
+        Name in ``LINKS`` of the link that turns scores into answers.
     constant : callable, default=None
-        ``constant(y, n_outputs, weight)``, with weights that sum to 1, gives the best constant score where it is known in
-        closed form; otherwise it is searched for.
+        ``constant(y, n_outputs, weight)``, with weights that sum to 1, returns the best constant score in closed
+        form. None: it is found by search.
     step : callable, default=None
-        ``step(scores, direction, y, weight)`` gives the best step along ``direction`` where it is known in closed form, else
-        None; see ``line_search``.
+        ``step(scores, direction, y, weight)`` returns the best step along ``direction`` if it has a closed form, else None;
+        see ``line_search``.
     ranks : bool, default=False
         Whether ``y`` is (n, 2): grade and query.
 
@@ -70,19 +70,27 @@ class Loss:
     kinked: bool = False
     ranks: bool = False
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """A copy of a loss of this library is that loss, which native code knows."""
+        from anytime.losses.catalogue import TRAINING_LOSSES, training_loss
+
+        if TRAINING_LOSSES.get(self.name) is self:
+            return training_loss, (self.name,)
+        return super().__reduce_ex__(protocol)
+
     def __call__(self, scores: Array, y: Target, sample_weight: Array | None = None) -> float:
         return float(np.average(self.per_row(scores, y), weights=sample_weight))
 
     def n_outputs(self, y: Target) -> int:
-        """Number of scores per row that targets ``y`` ask for."""
+        """Number of scores per row for targets ``y``."""
         if LINKS[self.link].classifies:
             return LINKS[self.link].n_outputs(int(np.max(y)) + 1)
         return 1 if y.ndim == 1 or self.ranks else int(y.shape[1])
 
     def base(self, y: Target, n_outputs: int | None = None, sample_weight: ArrayLike | None = None) -> Array:
-        """The constant score with the least mean loss, (K,): the answer before anything is known of a row.
+        """The constant score with the lowest mean loss, (K,): the answer before the first stage.
 
-        Shares of classes are kept half a row away from 0 and 1, so that it is finite.
+        Class frequencies stay half a row away from 0 and 1, so that it is finite.
         """
         n_outputs = self.n_outputs(y) if n_outputs is None else n_outputs
         weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
@@ -99,16 +107,16 @@ class Loss:
 
         start = np.zeros(n_outputs)
         if self.kinked:  # no gradient says there that it is the best
-            found = minimize(mean_loss, start, method="Powell", options={"xtol": 1e-9, "ftol": 1e-15})
+            optimum = minimize(mean_loss, start, method="Powell", options={"xtol": 1e-9, "ftol": 1e-15})
         else:
-            found = minimize(mean_loss, start, jac=slope, method="BFGS", options={"gtol": 1e-9})
-        return np.reshape(np.asarray(found.x, dtype=np.float64), n_outputs)
+            optimum = minimize(mean_loss, start, jac=slope, method="BFGS", options={"gtol": 1e-9})
+        return np.reshape(np.asarray(optimum.x, dtype=np.float64), n_outputs)
 
     def required_gradient(self) -> Callable[[Array, Target], Array]:
         """``gradient``, or an error that says what to do without it."""
         if self.gradient is None:
             raise ValueError(
-                f"the loss {self.name!r} has no gradient to learn by: give Loss(..., gradient=...), or take one of "
+                f"the loss {self.name!r} has no gradient, which training needs: give Loss(..., gradient=...), or use one of "
                 "anytime.losses.TRAINING_LOSSES"
             )
         return self.gradient

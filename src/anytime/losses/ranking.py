@@ -1,8 +1,8 @@
 """Losses of rankings: pairs of rows of one query, of which the one with the higher grade should have the higher score.
 
 Targets are (n, 2), grade and query. The objective is a mean over pairs (over queries, for LambdaMART's), and each pair's share of
-it is split evenly between its two rows, so that the mean over rows is the objective. Sample weights have to be the same for
-all rows of a query: the gradient, which knows of no weights, is then right for the weighted objective too.
+it is split evenly between its two rows, so that the mean over rows is the objective. Sample weights must be the same for
+all rows of a query: the gradient, which ignores weights, is then correct for the weighted objective, too.
 """
 
 from __future__ import annotations
@@ -164,10 +164,10 @@ PAIRWISE_LOGISTIC = _pairwise("pairwise_logistic", _logistic, _logistic_slope, _
 
 
 def lambdarank(k: int | None = None) -> Loss:
-    """Logistic loss of each pair, weighted by how much NDCG at ``k`` would change if its rows changed places (LambdaMART).
+    """Logistic loss of each pair, weighted by the change of NDCG at ``k`` if its rows swapped places (LambdaMART).
 
-    The weights are those of the ranks at the scores given, rows of equal score ranked in the order they stand in, and the
-    gradient takes them as fixed: it is not the derivative of anything, and NDCG what it aims at.
+    The weights are those of the ranks at the scores given, rows of equal score ranked in their given order, and the gradient
+    treats them as fixed: it is not the derivative of any objective, but aims at NDCG.
     """
     if k is not None and k < 1:
         raise ValueError(f"NDCG@k needs k ≥ 1, not {k}")
@@ -197,9 +197,9 @@ def _discounts(scores: Array, query: Rows, k: int | None) -> Array:
 
 
 def ndcg_shortfall(scores: Array, y: Target, k: int | None = 10) -> float:
-    """How far NDCG at ``k`` falls short of 1, mean over the queries that have something to find.
+    """1 minus NDCG at ``k``, mean over the queries with a relevant row.
 
-    Rows of equal score share the discounts of their ranks, so that a constant answer is judged by chance.
+    Rows of equal score share the discounts of their ranks, so that the order of rows does not favour a constant answer.
 
     Examples
     --------

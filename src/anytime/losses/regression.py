@@ -1,6 +1,4 @@
-"""Losses of numbers: squared, absolute, quantile, Huber, Poisson."""
-
-from __future__ import annotations
+"""Regression losses: squared, absolute, quantile, Huber, Poisson."""
 
 import numpy as np
 
@@ -34,12 +32,12 @@ SQUARED = Loss(
 
 
 def squared_after(link: Link) -> Loss:
-    """Squared loss of the answers that scores stand for; to judge by, not to learn by."""
+    """Squared loss of the answers of scores; for evaluation, not for training."""
     return Loss("squared", lambda scores, y: _squared(link.transform(scores), y), link=link.name)
 
 
 def quantile(level: float) -> Loss:
-    """The loss that is least, on average, at the quantile of this level: ``level`` per unit too low, ``1 - level`` too high.
+    """The loss minimised by the quantile of this level: ``level`` per unit too low, ``1 - level`` per unit too high.
 
     Examples
     --------
@@ -47,7 +45,7 @@ def quantile(level: float) -> Loss:
     array([8.])
     """
     if not 0 < level < 1:
-        raise ValueError(f"the level of a quantile is between 0 and 1; got {level}")
+        raise ValueError(f"the level of a quantile must be between 0 and 1; got {level}")
     return _tilted(f"quantile {level:g}", level, 1.0 - level)
 
 
@@ -76,7 +74,7 @@ ABSOLUTE = _tilted("absolute", 1.0, 1.0)
 
 
 def huber(delta: float = 1.0) -> Loss:
-    """Squared loss within ``delta`` of the target, growing linearly beyond: outliers pull with a bounded force."""
+    """Squared loss within ``delta`` of the target, growing linearly beyond: the influence of outliers is bounded."""
 
     def per_row(scores: Array, y: Target) -> Array:
         away = np.abs(scores - columns(scores, y))

@@ -1,7 +1,5 @@
 """Functions of the scores of each row: for a million rows of few scores, several times as fast as reductions along an axis."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -24,11 +24,11 @@ def line_search(
     largest: float = 10.0,
     at_start: float | None = None,
 ) -> tuple[float, float]:
-    """The step ``a`` for which ``scores + a direction`` has the least mean loss, and how much less it is.
+    """The step ``a`` that minimises the mean loss of ``scores + a direction``, and the reduction of the loss.
 
-    In closed form where the loss has one for this direction; otherwise by secants that stay within a bracket, until the slope is
-    below ``1e-10 (1 + R)``, R the mean loss, times the length of the direction if that is below 1; and where the loss has kinks
-    by tangents from both sides, until what they leave to be gained is negligible.
+    In closed form if the loss has one for this direction; otherwise by bracketed secants, until the slope is below
+    ``1e-10 (1 + R)``, R the mean loss, times the length of the direction if that is below 1; and for losses with kinks by
+    tangents from both sides, until the remaining gain is negligible.
 
     Parameters
     ----------
@@ -38,10 +38,9 @@ def line_search(
     y : array
     weight : (n,), default=None
     largest : float, default=10
-        No step is longer, either way: classes that can be told apart perfectly would ask for an infinite one. The gain is that
-        of the step as it is.
+        Maximum length of the step: perfectly separable classes would need an infinite one. The gain is that of the limited step.
     at_start : float, default=None
-        The mean loss of ``scores``, where it is known.
+        The mean loss of ``scores``, if known.
 
     Examples
     --------
@@ -99,17 +98,16 @@ def _crossing(slope: Callable[[float], float], flat: float, largest: float, bend
         if high_slope <= flat or high - low <= 4e-16 * high:
             break
         middle = 0.5 * (low + high)
-        if turn % 3 < 2 and np.isfinite(
-            high_slope
-        ):  # a secant; every third time a half, lest one end stay for ever
+        # a secant; every third time a half, lest one end stay for ever
+        if turn % 3 < 2 and np.isfinite(high_slope):
             middle = low - low_slope * (high - low) / (high_slope - low_slope)
-        found = side * slope(side * middle)
-        if abs(found) <= flat:
+        value = side * slope(side * middle)
+        if abs(value) <= flat:
             return float(side * middle)
-        if found < 0:
-            low, low_slope = middle, found
+        if value < 0:
+            low, low_slope = middle, value
         else:
-            high, high_slope = middle, found
+            high, high_slope = middle, value
     return float(side * high)
 
 

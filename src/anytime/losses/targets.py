@@ -1,7 +1,5 @@
 """Targets as losses read them."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,7 +40,9 @@ def less_truth(values: Array, y: Target) -> Array:
 
 def means(y: Target, n_outputs: int, weight: Array) -> Array:
     """(K,) Weighted means of the targets."""
-    return np.asarray(weight @ np.reshape(np.asarray(y, dtype=np.float64), (len(y), n_outputs)))
+    numbers = np.reshape(np.asarray(y, dtype=np.float64), (len(y), n_outputs))
+    mean = weight @ numbers
+    return np.asarray(mean + weight @ (numbers - mean))  # exact where all are equal
 
 
 def shares(y: Target, n_outputs: int, weight: Array) -> Array:

@@ -1,6 +1,6 @@
 """Networks that answer at every depth: exits, loss weights, training that can be stopped, and ensembles of growing models.
 
-What needs torch is loaded when it is first used, so that the rest works without it.
+Parts that need torch are loaded on first use, so that the rest works without it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Networks with exits that are built by name: residual, densely connected, multi-scale, and fully connected ones.
+"""Networks with exits, built by name: residual, densely connected, multi-scale, and fully connected.
 
 The residual and dense ones are those of Hu, chapter 4 (ResANN and DenseANN), the multi-scale one is MSDNet (Huang et al.
-2018). The fully connected one takes groups of columns block by block, so that it buys features as any other learner does.
+2018). The fully connected one reads groups of columns block by block, so that it buys features like any other learner.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def resann(
     ----------
     n, c : int
     period : int, default=None
-        Exits stand behind every ``period``-th unit. None: behind every unit, from n = 25 on behind every third.
+        There is an exit after every ``period``-th unit. None: after every unit, from n = 25 on after every third.
     input_shape : (channels, height, width)
     n_outputs : int
     """
@@ -55,7 +55,7 @@ def resann(
 
 
 class ResidualUnit(nn.Module):
-    """BN, ReLU, 3 x 3 convolution, twice, added to the input; where channels double, the image is halved."""
+    """BN, ReLU, 3 x 3 convolution, twice, added to the input; when channels double, the image is halved."""
 
     def __init__(self, came: int, width: int) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ def denseann(
     growth : int
         Channels that a layer adds.
     period : int
-        Exits stand behind every ``period``-th layer.
+        There is an exit after every ``period``-th layer.
     input_shape : (channels, height, width)
     n_outputs : int
     """
@@ -163,7 +163,7 @@ def msdnet(
     growth : int
         Channels that a layer adds to the finest scale.
     period : int
-        Exits stand behind every ``period``-th layer.
+        There is an exit after every ``period``-th layer.
     input_shape : (channels, height, width)
     n_outputs : int
     """
@@ -281,14 +281,14 @@ def mlp(
     input_shape: Sequence[int] = (1,),
     n_outputs: int = 1,
 ) -> ExitNetwork:
-    """Fully connected residual blocks that read columns as they are bought: block i those of ``groups[i]``, and its state.
+    """Fully connected residual blocks that read columns as they are bought: block i reads ``groups[i]`` and the state.
 
     Parameters
     ----------
     groups : sequence of sequences of int
         Columns that enter with each block; a block may have none.
     width : int
-        Of the hidden layers.
+        Width of the hidden layers.
     input_shape : (d,)
     n_outputs : int
     """
@@ -343,7 +343,7 @@ BACKBONES: dict[str, Callable[..., ExitNetwork]] = {
 
 
 def build(name: str, **arguments: Any) -> ExitNetwork:
-    """The network called ``name``, which remembers how it was built; ``n_exits`` keeps only its first exits."""
+    """Build the network ``name``, which stores its architecture; ``n_exits`` keeps only its first exits."""
     if name not in BACKBONES:
         raise ValueError(f"no backbone {name!r}; the backbones are {', '.join(BACKBONES)}")
     kept = {key: value for key, value in arguments.items() if key != "n_exits"}

@@ -1,4 +1,4 @@
-"""The exits of a network as the stages of a plan: a run keeps the activations of its rows and goes on where it stopped."""
+"""The exits of a network as the stages of a plan: a run keeps the activations of its rows and continues where it stopped."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ class NetworkBlock(Block):
     ----------
     network : ExitNetwork
     reads : sequence of (m,) int
-        Columns that have to be there for each exit, increasing from exit to exit.
+        Columns that each exit needs, increasing from exit to exit.
     input_shape : sequence of int
         A row of ``X`` becomes an input of this shape.
     centre, spread : float or array
-        Subtracted from inputs, and what they are then divided by: one number, one per channel of an image, or one per column.
+        Inputs are reduced by ``centre`` and divided by ``spread``: one number, one per channel of an image, or one per column.
     temperatures : (L,), default=None
-        What each exit says is divided by its temperature. None: 1.
+        The output of each exit is divided by its temperature. None: 1.
     offset, unit : (K,), default=None
-        Scores are ``offset + unit * said``, for targets that were scaled in training.
+        Scores are ``offset + unit * output``, for targets that were scaled in training.
     device : str or torch.device, default="cpu"
     batch_rows : int, default=256
         Rows that go through the network together.
     dtype : torch.dtype, default=torch.float32
     width : int, default=None
-        Numbers that exits give for a row. None: one row is tried.
+        Number of outputs of an exit. None: determined with one row.
     """
 
     kind = "network"
@@ -104,11 +104,11 @@ class NetworkBlock(Block):
                 raise ValueError(f"{name} must be one finite number, or {per_input} of them")
         if not (self.spread > 0).all():
             raise ValueError("spread must be positive")
-        known = self.temperatures
-        if known.shape != (self.n_stages,) or not (np.isfinite(known) & (known > 0)).all():
+        values = self.temperatures
+        if values.shape != (self.n_stages,) or not (np.isfinite(values) & (values > 0)).all():
             raise ValueError(f"there must be {self.n_stages} temperatures, all positive")
         if (self.offset is None) != (self.unit is None):
-            raise ValueError("offset and unit belong together")
+            raise ValueError("give offset and unit together")
         if any(values is not None and not np.isfinite(values).all() for values in (self.offset, self.unit)):
             raise ValueError("offset and unit must be finite")
 
@@ -158,7 +158,7 @@ class NetworkBlock(Block):
         ----------
         network : ExitNetwork
         **changes
-            What else of the constructor is different.
+            Other constructor arguments that differ.
         """
         n = network.n_exits
         same = {
@@ -335,11 +335,11 @@ class NetworkBlock(Block):
             self.block_pace.doubt(stage, 1)
         return size
 
-    def measure(self, n_rows: int = 1, repeats: int = 3) -> NDArray[np.float64]:
-        """(L,) seconds of each stage for ``n_rows`` rows: the median of ``repeats`` runs, after one that warms up."""
+    def measure(self, n_rows: int = 1, n_repeats: int = 3) -> NDArray[np.float64]:
+        """(L,) seconds of each stage for ``n_rows`` rows: the median of ``n_repeats`` runs, after one that warms up."""
         X = np.zeros((n_rows, int(np.prod(self.input_shape))))
-        whole, heads = np.empty((2, repeats + 1, self.n_stages))
-        for repeat in range(repeats + 1):
+        whole, heads = np.empty((2, n_repeats + 1, self.n_stages))
+        for repeat in range(n_repeats + 1):
             memory = self.remember(n_rows)
             for stage in range(self.n_stages):
                 began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What the exits of a network cost: multiplications with additions, counted while one input goes through."""
+"""The cost of the exits of a network: multiply-additions, counted while one input passes through."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ __all__ = ["MultAdds", "mult_adds"]
 
 @dataclass(frozen=True)
 class MultAdds:
-    """Multiplications with additions of one input.
+    """Multiply-additions for one input.
 
     Attributes
     ----------
     blocks, heads : tuple of int
-        Of each block, and of each head.
+        Counts of each block, and of each head.
     """
 
     blocks: tuple[int, ...]
     heads: tuple[int, ...]
 
     def stages(self) -> list[int]:
-        """(L,) of each stage: a block and its head."""
+        """(L,) counts of each stage: a block and its head."""
         return [b + h for b, h in zip(self.blocks, self.heads, strict=True)]
 
     def exits(self) -> list[int]:
-        """(L,) up to each exit, all heads on the way included."""
+        """(L,) counts up to each exit, including all heads on the way."""
         totals, total = [], 0
         for stage in self.stages():
             total += stage
@@ -42,13 +42,13 @@ class MultAdds:
 
 
 def mult_adds(network: ExitNetwork, input_shape: Sequence[int]) -> MultAdds:
-    """Count convolutions, linear layers, matrix products and attention; normalisation, activation and pooling count nothing.
+    """Count convolutions, linear layers, matrix products and attention; normalisation, activation and pooling are free.
 
     Parameters
     ----------
     network : ExitNetwork
     input_shape : sequence of int
-        Of one input.
+        Shape of one input.
     """
     example = next(network.parameters(), torch.zeros(()))
     state: Any = torch.zeros(1, *input_shape, device=example.device, dtype=example.dtype)

@@ -1,4 +1,4 @@
-"""Exits for a module that was not written for it: its forward pass is cut behind layers that are named."""
+"""Exits for any module: its forward pass is cut after named layers."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ def with_exits(
     input_shape: Sequence[int] = (3, 224, 224),
     head: Callable[[Tensor, int], nn.Module] | None = None,
 ) -> ExitNetwork:
-    """Put exits behind named layers of a module, without rewriting it.
+    """Add exits after named layers of a module, without rewriting it.
 
-    The forward pass is cut behind each of these layers into blocks that can be run one after the other. The module's own
+    The forward pass is cut after each of these layers into blocks that can run one after the other. The module's own
     output is the last exit. Layers, weights and buffers are the module's own, not copies.
 
     Parameters
     ----------
     model : torch.nn.Module
-        Its forward takes one tensor and gives (n, K); further arguments keep their defaults. It is traced as far as the named
-        layers are nested, and may not branch on values there. Where it goes another way in training than in evaluation (say,
-        with auxiliary outputs), the exits go that of evaluation.
+        Its forward takes one tensor and returns (n, K); further arguments keep their defaults. It is traced down to the named
+        layers, and must not branch on values there. If it behaves differently in training and in evaluation (for example, with
+        auxiliary outputs), the exits follow evaluation.
     at : sequence of str
-        Names of layers, as ``model.named_modules()`` tells them ("layer2.1", "blocks.3"), in the order of the forward pass. An
-        exit stands behind the last call of a layer that is called several times.
+        Names of layers as in ``model.named_modules()`` ("layer2.1", "blocks.3"), in the order of the forward pass. If a layer
+        is called several times, the exit follows its last call.
     input_shape : sequence of int, default=(3, 224, 224)
-        Shape of one input, from which the width of every layer is read.
+        Shape of one input, which determines the width of every layer.
     head : callable, default=None
-        From what a named layer gives for two inputs, and K, to a module that takes the state, a tuple whose first entry that is.
-        None: images get normalisation, ReLU, mean over positions and a linear layer; tokens, and images with channels last,
-        layer normalisation, the mean and a linear layer; vectors the same without a mean.
+        Function of the output of a named layer for two inputs, and K; it returns a module that takes the state, a tuple with
+        that output as first entry. None: images get normalisation, ReLU, mean over positions and a linear layer; tokens, and
+        images with channels last, layer normalisation, the mean and a linear layer; vectors the same without a mean.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def with_exits(
     Raises
     ------
     ValueError
-        Where a name is not a layer, the order is not that of the forward pass, a layer mixes the rows of a batch, or the module
+        If a name is not a layer, the order is not that of the forward pass, a layer mixes the rows of a batch, or the module
         cannot be traced.
 
     Examples
@@ -84,7 +84,7 @@ def with_exits(
 def _check_layers(model: nn.Module, at: Sequence[str]) -> None:
     named = dict(model.named_modules())
     if isinstance(at, str) or not at or len(set(at)) != len(at):
-        raise ValueError("name at least one layer to put an exit behind, in a list, each once")
+        raise ValueError("at must be a list of at least one layer to put an exit after, each named once")
     for name in at:
         if name not in named or not name:
             near = difflib.get_close_matches(name, list(named), n=3)
@@ -94,9 +94,9 @@ def _check_layers(model: nn.Module, at: Sequence[str]) -> None:
 
 def _check_inputs(model: nn.Module) -> None:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    given = inspect.signature(model.forward).parameters.values()
-    needed = [p.name for p in given if p.default is p.empty and p.kind in (*kinds, p.KEYWORD_ONLY)]
-    if len(needed) > 1 or not any(p.kind in (*kinds, p.VAR_POSITIONAL) for p in given):
+    inputs = inspect.signature(model.forward).parameters.values()
+    needed = [p.name for p in inputs if p.default is p.empty and p.kind in (*kinds, p.KEYWORD_ONLY)]
+    if len(needed) > 1 or not any(p.kind in (*kinds, p.VAR_POSITIONAL) for p in inputs):
         raise ValueError(
             f"the forward of {type(model).__name__} needs {', '.join(needed) or 'no input'}, and exits go on from one tensor; "
             "wrap it in a module whose forward takes one"
@@ -312,24 +312,24 @@ def _piece(
     is_first: bool,
 ) -> nn.Module:
     graph = fx.Graph()
-    known: dict[fx.Node, fx.Node] = {}
+    copies: dict[fx.Node, fx.Node] = {}
 
     def copied(node: fx.Node) -> fx.Node:
-        if node not in known:
-            known[node] = graph.node_copy(node, copied)
-        return known[node]
+        if node not in copies:
+            copies[node] = graph.node_copy(node, copied)
+        return copies[node]
 
     if is_first:
-        known[entering[0]] = graph.placeholder("x")
+        copies[entering[0]] = graph.placeholder("x")
     else:
         state = graph.placeholder("state")
         for i, node in enumerate(entering):
             item = graph.call_function(getitem, (state, i))
             if (
                 node in modified
-            ):  # it is kept as it was, for the gradient of the exit and for who goes on from here again
+            ):  # it is kept as it was, for the gradient of the exit and for who continues from here again
                 item = graph.call_method("clone", (item,))
-            known[node] = graph.call_function(torch.movedim, (item, 0, rows[node])) if rows[node] else item
+            copies[node] = graph.call_function(torch.movedim, (item, 0, rows[node])) if rows[node] else item
     for node in nodes:
         copied(node)
     told = [

@@ -22,10 +22,10 @@ def default_device() -> torch.device:
 
 def is_here(device: str | torch.device) -> bool:
     """Whether this machine has a device; of kinds other than "cuda" torch itself has to say."""
-    asked = torch.device(device)
-    if asked.type != "cuda":
+    wanted = torch.device(device)
+    if wanted.type != "cuda":
         return True
-    return torch.cuda.is_available() and (asked.index or 0) < torch.cuda.device_count()
+    return torch.cuda.is_available() and (wanted.index or 0) < torch.cuda.device_count()
 
 
 def chosen_device(device: str | torch.device | None) -> torch.device:
@@ -39,15 +39,17 @@ def chosen_device(device: str | torch.device | None) -> torch.device:
     if device is None:
         return default_device()
     try:
-        asked = torch.device(device)
+        wanted = torch.device(device)
     except RuntimeError as error:
-        raise ValueError(f"torch knows no device {device!r}; 'cpu' and 'cuda' are the usual ones") from error
-    if is_here(asked):
-        return asked
+        raise ValueError(f"torch has no device {device!r}; the usual ones are 'cpu' and 'cuda'") from error
+    if is_here(wanted):
+        return wanted
     if not torch.cuda.is_available():
-        raise ValueError(f"device={str(asked)!r} was asked for, but torch sees no GPU here; use device='cpu'")
+        raise ValueError(
+            f"device={str(wanted)!r} was asked for, but torch sees no GPU here; use device='cpu'"
+        )
     raise ValueError(
-        f"device={str(asked)!r} was asked for, but the GPUs here are numbered 0 to {torch.cuda.device_count() - 1}"
+        f"device={str(wanted)!r} was asked for, but the GPUs here are numbered 0 to {torch.cuda.device_count() - 1}"
     )
 
 

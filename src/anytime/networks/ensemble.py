@@ -1,9 +1,9 @@
-"""Models of growing cost, one after the other, as one model that is near the best of them at every budget.
+"""Models of growing cost, run one after the other, as one model that is close to the best of them at every budget.
 
 EANN: Hu, *Anytime Prediction and Learning for the Balance between Computation and Accuracy*, section 4.4. A model that is good at
-its end is often weak before. So a small one is run to its end first, then one that costs ``b`` times as much, and so on. An
-output is adopted only where it was better than all before it on validation rows; this is decided once, in ``fit``.
-``cost_inflation`` says what it costs not to know the budget.
+its end is often weak before. So a small model runs to its end first, then one that costs ``b`` times as much, and so on. An
+output is adopted only if it was better than all before it on validation rows; this is decided once, in ``fit``.
+``cost_inflation`` is the price of not knowing the budget.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from anytime._compat import StrOptions
+from anytime._compat import StrOptions, rows_of
 from anytime.costs import BoundCosts
 from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
 from anytime.losses import LINKS
@@ -32,7 +32,6 @@ from anytime.networks.member import (
     common_images,
     common_link,
     fit_member,
-    is_fitted,
     named_price,
     read_member,
 )
@@ -40,8 +39,8 @@ from anytime.parameters import check_names, shared, store, without
 from anytime.plan import Array, Plan
 from anytime.rows import Rows
 from anytime.trees.reading import ColumnModel
-from anytime.trees.rows import checked_weights, has_categories, split_rows, take_rows
-from anytime.validation import as_table, check_columns, target_numbers, validated, weighed_by_class
+from anytime.trees.rows import checked_weights, has_categories, split_rows
+from anytime.validation import as_table, check_columns, is_fitted, target_numbers, validated, weighed_by_class
 
 __all__ = ["ExponentialEnsemble", "ExponentialEnsembleClassifier", "ExponentialEnsembleRegressor"]
 
@@ -66,63 +65,63 @@ class _OfMembers(ColumnModel):
 class ExponentialEnsemble(_OfMembers):
     """Models from cheap to costly, run one after the other; each output that is better than all before it becomes the answer.
 
-    The call gives an ``ExponentialEnsembleClassifier`` or an ``ExponentialEnsembleRegressor``, as the members are.
+    The call returns an ``ExponentialEnsembleClassifier`` or an ``ExponentialEnsembleRegressor``, depending on the members.
 
-    An output is adopted if its error on validation rows is less than that of the best one adopted so far: share of wrong
-    labels, or mean squared error. The choice is made in ``fit``, for all rows alike. What is not adopted is computed only on the
-    way to something that is; a member none of whose outputs is adopted is never run. Each adopted output is a stage of the plan
-    that replaces the answer. A group that an earlier member has bought is free for a later one; what members compute is not
-    shared, so that costs of evaluation add up.
+    An output is adopted if its error on validation rows (share of wrong labels, or mean squared error) is lower than that of the
+    best output adopted so far. The choice is made in ``fit`` and applies to all rows. Other outputs are computed only on the way
+    to an adopted one; a member without adopted outputs never runs. Each adopted output is a stage of the plan that replaces the
+    answer. A group that an earlier member has bought is free for a later one; members share no computation, so costs of
+    evaluation add up.
 
     Parameters
     ----------
     members : list of models, or of pairs (model, price)
         From cheap to costly, all of them classifiers of the same classes or all regressors. A member is any model of this
         library, whose every stage is an output; a model that ``make_anytime`` takes, with an output per tree; or any other
-        estimator, which answers at its end. A price is that of evaluating the whole member, features apart, in the unit of
-        ``costs``: it is spread over the member's stages as its own evaluation costs are, or equally. Without one, evaluating
-        costs what a model of this library says, and nothing for others. Fitted members are taken as they are; the others are
-        cloned and fitted in ``fit``.
+        estimator, which answers at its end. A price is that of evaluating the whole member, without features, in the unit of
+        ``costs``: it is spread over the member's stages in proportion to their own evaluation costs, or equally. Without a
+        price, models of this library have their own evaluation costs, and others are free. Fitted members are used as they
+        are; the others are cloned and fitted in ``fit``.
     exits : {"all", "last"}, default="all"
-        Outputs of members that may be adopted. "last": only the one at a member's end, the reference construction of
+        Outputs of members that may be adopted. "last": only the last one of each member, the reference construction of
         ordinary networks.
     costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column. Here None means the prices of the members, where they have some: all the same.
+        What columns cost. None: 1 per column. Here None means the prices of the members, if they have any, which must agree.
     budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
+        Budget used when ``predict`` is given no bound: the most that any row may pay. None: no limit.
     meter : {"model", "realised"}, default="model"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost. Every row of an ensemble pays
         for all columns that a member may read up to its output.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. Of classifiers only.
-        They multiply ``sample_weight`` where members are fitted, and where outputs are judged.
+        Weights of the classes. "balanced": inversely proportional to their frequency. None: 1 each. For classifiers only.
+        They multiply ``sample_weight`` in fitting members and in measuring errors.
     validation_fraction : float or None, default=0.2
-        Share of the training rows held out to decide on. None: none are. It matters only where members are to be fitted; then
-        None needs ``X_val``.
+        Share of the training rows held out for decisions. None: no rows. It is used only for unfitted
+        members; None then needs ``X_val``.
     random_state : int, RandomState or None, default=None
-        Seed; the same seed gives the same model. It chooses the rows held out; members have their own.
+        Seed; the same seed gives the same model. It draws the held-out rows; members have their own.
     n_jobs : int, default=None
         Threads. None: 1; -1: all cores. The result does not depend on it.
 
     Attributes
     ----------
     plan_ : Plan
-        A stage for each adopted output, in the order of time.
+        A stage for each adopted output, in order of arrival.
     members_ : list of models
-        Fitted. Not after ``load``.
+        The fitted members; missing after ``load``.
     adopted_ : list of (S_k,) bool
-        Outputs of each member that are adopted.
+        Adopted outputs of each member.
     validation_errors_ : list of (S_k,) float
-        Error of each output on the validation rows; NaN where ``exits="last"`` does not ask.
+        Error of each output on the validation rows; NaN for outputs that ``exits="last"`` ignores.
     classes_ : (C,) array
-        Of classifiers.
+        The labels; for classifiers.
     n_features_in_ : int
     feature_names_in_ : (d,) array of str
         Only if the columns have names, all of them strings.
     columns_ : Columns
         How members read a row.
     images_ : ImageRows or None
-        How networks among the members make rows of images. None: rows are those of a table.
+        How member networks turn images into rows. None: rows are those of a table.
     stage_costs_ : (S,) array
         Cumulative model cost after each stage.
     order_ : list of str
@@ -130,14 +129,14 @@ class ExponentialEnsemble(_OfMembers):
 
     See Also
     --------
-    anytime.networks.cost_inflation : What it costs not to know the budget, for a factor by which members grow.
+    anytime.networks.cost_inflation : The price of not knowing the budget, for a growth factor of members.
     make_anytime : Takes a list of tree models too, and adopts them all.
 
     Notes
     -----
-    Someone who knows the budget beforehand does better with the one member that fits it. A file keeps plans, not estimators:
-    after ``load`` the model answers, but ``members`` is None. A member that is neither a model of this library nor made of trees
-    cannot be saved.
+    If the budget is known in advance, the single member that fits it does better. Files hold plans, not estimators: after
+    ``load`` the model predicts, but ``members`` is None. Members that are neither models of this library nor made of trees cannot
+    be saved.
 
     Examples
     --------
@@ -187,14 +186,14 @@ class ExponentialEnsemble(_OfMembers):
         X_val: Any = None,
         y_val: Any = None,
     ) -> Self:
-        """Fit the members that are not fitted yet, and decide on validation rows which outputs are adopted.
+        """Fit the unfitted members, and choose the adopted outputs on validation rows.
 
-        A fit that fails leaves the model as it was.
+        If the fit fails, the model stays as it was.
 
         Parameters
         ----------
         X : (n, d)
-            Where all members are fitted: validation rows, which none of them has learned from. Else training rows.
+            If all members are fitted: validation rows, on which none was trained. Otherwise: training rows.
         y : (n,)
         sample_weight : (n,), default=None
             Not negative; None: 1 each.
@@ -207,7 +206,7 @@ class ExponentialEnsemble(_OfMembers):
             raise ValueError("there are no members: give a list of models, from cheap to costly")
         self._check_kind(entries)
         if (X_val is None) != (y_val is None):
-            raise ValueError("give X_val and y_val together: validation rows and their truth")
+            raise ValueError("give X_val and y_val together: validation rows and their labels")
         trained = copy.copy(self)
         trained._train(entries, X, y, sample_weight, X_val, y_val)
         self.__dict__ = trained.__dict__
@@ -223,7 +222,7 @@ class ExponentialEnsemble(_OfMembers):
         for k, (model, _) in enumerate(entries, 1):
             if not fits(model):
                 raise TypeError(
-                    f"member {k}, a {type(model).__name__}, is no {wanted}: members are all classifiers or all regressors"
+                    f"member {k}, a {type(model).__name__}, is not a {wanted}: members must be all classifiers or all regressors"
                 )
 
     def _train(
@@ -239,21 +238,21 @@ class ExponentialEnsemble(_OfMembers):
         weight = None if sample_weight is None else checked_weights(sample_weight, X)
         if weight is not None and not weight.all():
             present = np.flatnonzero(weight)
-            X, y, weight = take_rows(X, present), y[present], weight[present]
+            X, y, weight = rows_of(X, present), y[present], weight[present]
         weight = self._weighed_by_class(y, weight)
         fitted = [is_fitted(model) for model, _ in entries]
         judging = np.arange(len(y))
         if not all(fitted):
             train, judging = self._split(X, y, X_val)
-            learned = take_rows(X, train), y[train], None if weight is None else weight[train]
+            learned = rows_of(X, train), y[train], None if weight is None else weight[train]
             entries = [
-                entry if known else (fit_member(entry[0], *learned), entry[1])
-                for entry, known in zip(entries, fitted, strict=True)
+                entry if already_fitted else (fit_member(entry[0], *learned), entry[1])
+                for entry, already_fitted in zip(entries, fitted, strict=True)
             ]
         if X_val is not None:
             X, y = self._check_rows(X_val, y_val, reset=False)
             weight, judging = self._weighed_by_class(y, None), np.arange(len(y))
-        self._adopt(entries, take_rows(X, judging), y[judging], None if weight is None else weight[judging])
+        self._adopt(entries, rows_of(X, judging), y[judging], None if weight is None else weight[judging])
 
     def _check_rows(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, NDArray[Any]]:
         """A table, an array or images, and what is to be predicted."""
@@ -287,7 +286,7 @@ class ExponentialEnsemble(_OfMembers):
             return everything, everything
         if self.validation_fraction is None:
             raise ValueError(
-                "members are to be fitted and no row is held out to judge them: give X_val and y_val, or a validation_fraction"
+                "unfitted members need validation rows: give X_val and y_val, or a validation_fraction"
             )
         random = check_random_state(self.random_state)
         rows = X if len(X.shape) == 2 else np.reshape(X, (len(y), -1))
@@ -383,9 +382,7 @@ class ExponentialEnsemble(_OfMembers):
             if not isinstance(model, AnytimeModel) or model._reads_rows_as_they_are:
                 continue
             if not np.array_equal(model._as_numbers(X), numbers, equal_nan=True):
-                raise ValueError(
-                    f"member {k} makes numbers of its own of categories: encode them as numbers first"
-                )
+                raise ValueError(f"member {k} encodes categories by itself: encode them as numbers first")
 
     def _common_costs(self, models: Sequence[Any]) -> BoundCosts:
         """The prices of the ensemble: as given, or those on which the members agree."""
@@ -426,7 +423,7 @@ class ExponentialEnsemble(_OfMembers):
             return super().predict_one(x, budget, deadline, mean_budget=mean_budget)
         due = self._due(time.monotonic(), deadline)
         rows = Rows(self._flattened.one(x))
-        return self._decide(self._run_plan(rows, budget, mean_budget, due).scores())[0]
+        return self._decided_one(self._run_plan(rows, budget, mean_budget, due))
 
     # ------------------------------------------------------------------ what classifiers and regressors do differently
 
@@ -482,7 +479,7 @@ class ExponentialEnsemble(_OfMembers):
 
 
 class ExponentialEnsembleClassifier(ClassifierFace, ExponentialEnsemble):
-    """What ``ExponentialEnsemble`` gives for classifiers; see there."""
+    """An ``ExponentialEnsemble`` of classifiers; see there."""
 
     def _checked_target(self, y: Any) -> NDArray[Any]:
         check_classification_targets(y)
@@ -498,7 +495,7 @@ class ExponentialEnsembleClassifier(ClassifierFace, ExponentialEnsemble):
         for k, model in enumerate(models[1:], 2):
             if not np.array_equal(model.classes_, models[0].classes_):
                 raise ValueError(
-                    f"members 1 and {k} know different classes, {list(models[0].classes_)} and {list(model.classes_)}"
+                    f"members 1 and {k} have different classes, {list(models[0].classes_)} and {list(model.classes_)}"
                 )
         self.classes_ = np.asarray(models[0].classes_)
 
@@ -517,7 +514,7 @@ class ExponentialEnsembleClassifier(ClassifierFace, ExponentialEnsemble):
 
 @without("class_weight")
 class ExponentialEnsembleRegressor(RegressorFace, ExponentialEnsemble):
-    """What ``ExponentialEnsemble`` gives for regressors; see there."""
+    """An ``ExponentialEnsemble`` of regressors; see there."""
 
     def _checked_target(self, y: Any) -> NDArray[Any]:
         return target_numbers(y)
@@ -536,19 +533,19 @@ class ExponentialEnsembleRegressor(RegressorFace, ExponentialEnsemble):
 
 
 def adopted_outputs(errors: Sequence[Array], error_before: float) -> list[NDArray[np.bool_]]:
-    """Outputs that are better than all before them, walking through members in their order.
+    """Outputs that are better than all before them, in the order of the members.
 
     Parameters
     ----------
     errors : sequence of (S_k,) float
-        Of each member's outputs on validation rows; NaN: never adopted.
+        Errors of each member's outputs on validation rows; NaN: never adopted.
     error_before : float
-        Of the answer before the first output.
+        Error of the answer before the first output.
 
     Returns
     -------
     list of (S_k,) bool
-        At least one is adopted: where none is better than ``error_before``, the first of the best ones.
+        At least one is adopted: if none is better than ``error_before``, the first of the best ones.
 
     Examples
     --------

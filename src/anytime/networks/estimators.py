@@ -21,7 +21,7 @@ __all__ = ["AnytimeNetworkClassifier", "AnytimeNetworkRegressor", "ClassTargets"
 
 
 class ClassTargets:
-    """Targets that are classes: what classifiers of networks share."""
+    """Class targets: the common part of network classifiers."""
 
     _link = "softmax"
     classes_: NDArray[Any]
@@ -50,7 +50,7 @@ class ClassTargets:
         wrong = self.classes_[codes] != y
         if wrong.any():
             raise ValueError(
-                f"y_val holds the label {y[wrong].tolist()[0]!r}, which is no class of the model"
+                f"y_val holds the label {y[wrong].tolist()[0]!r}, which is not a class of the model"
             )
         return codes.astype(np.int64)
 
@@ -60,7 +60,7 @@ class ClassTargets:
 
 
 class NumberTargets:
-    """Targets that are numbers, one or several: what regressors of networks share."""
+    """Numeric targets, one or several: the common part of network regressors."""
 
     _link = "identity"
     _n_targets: int
@@ -104,50 +104,50 @@ class NumberTargets:
 
 
 class AnytimeNetworkClassifier(ClassTargets, ClassifierFace, NetworkModel):
-    """A neural network that answers at every depth: exits behind its blocks, each a stage that replaces the answer before.
+    """A neural network with an exit after each block; every exit is a stage that replaces the answer before.
 
-    Anytime neural networks of Hu (2019, chapter 4): residual, dense and multi-scale networks for images, and fully connected
-    ones for tables, whose blocks take groups of columns one after the other, so that a network buys features as any other
-    learner does.
+    Anytime neural networks of Hu (2019, chapter 4): residual, dense and multi-scale networks for images, and fully connected ones
+    for tables, whose blocks read groups of columns one after the other, so that the network buys features like any other learner.
 
     Parameters
     ----------
     backbone : {"mlp", "resann", "denseann", "msdnet"} or ExitNetwork, default="mlp"
-        "mlp" is for tables, the others for images. Any module with exits can be given, see ``anytime.networks.with_exits``.
+        "mlp" is for tables, the others for images. Or any module with exits, see ``anytime.networks.with_exits``.
     backbone_arguments : dict, default=None
-        For the backbone, for instance ``{"n": 9, "c": 16}``; see ``anytime.networks.resann`` and its neighbours.
+        Arguments of the backbone, such as ``{"n": 9, "c": 16}``; see ``anytime.networks.resann``.
     costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column. For images None is 0, and evaluating the stages is what costs.
+        What columns cost. None: 1 per column. For images, None is 0, and only the evaluation of stages costs.
     order : "pursuit", sequence of group names, or fitted model, default="pursuit"
-        In which order groups enter the network: as group pursuit buys them, as listed, or as a model does that is fitted.
+        Order in which groups enter the network: that of group pursuit (with ``time_budget`` by squared loss, which is
+        faster), a list, or the order of a fitted model.
     max_stages : int, default=16
-        The most stages that the plan may have. Tables: groups enter in so many blocks at most.
+        Maximum number of stages. For tables: of blocks in which groups enter.
     budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
+        Budget used when ``predict`` is given no bound: the most that any row may pay. None: no limit.
     meter : {"model", "realised"}, default="model"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     evaluation_cost : float, "mult_adds", "ms" or None, default=None
-        Price of evaluating one stage, features apart, in the unit of ``costs``. "mult_adds": counted multiplications with
-        additions. "ms": milliseconds measured here for one row. None: "mult_adds" for images without ``costs``, else 0.
+        Price of evaluating one stage, without its features, in the unit of ``costs``. "mult_adds": counted
+        multiply-additions. "ms": milliseconds measured here for one row. None: "mult_adds" for images without ``costs``, else 0.
     loss_weights : {"auto", "constant", "linear", "half_end", "one_exit", "adaloss", "once", "first_order"} or \
 LossWeights, default="auto"
-        How much each exit counts in training. "auto": heads learn at full speed, the last exit has most of the say in the
-        blocks, early exits learn from it, and heads of residual networks read more than one mean per channel.
+        Weight of each exit in training. "auto": heads learn at full speed, most of the gradient of the blocks comes from the
+        last exit, early exits learn from it, and heads of residual networks read more than one mean per channel.
     recipe : TrainingRecipe, default=None
-        Epochs, batches, optimizer and all else; see ``anytime.networks.TrainingRecipe``. None: one for tables, one for images.
+        Epochs, batches, optimizer and so on; see ``anytime.networks.TrainingRecipe``. None: one for tables, one for images.
     validation_fraction : float or None, default=0.1
-        Share of the training rows held out to decide on. None: none are. Confidence is calibrated on them, by a temperature
-        per exit, and they say which rows leave early under a mean budget.
+        Share of the training rows held out for decisions. None: no rows. They calibrate the confidence, by a
+        temperature per exit, and choose which rows leave early under a mean budget.
     time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit. The learning rate falls by the clock, so that training ends well.
+        Seconds that ``fit`` may take. None: no limit. The learning rate follows the clock, so that its schedule is completed.
     checkpoint : path, default=None
-        Where training is saved after each epoch, and goes on from where the file is there.
+        File to save training to after each epoch; if it exists, training resumes from it.
     warm_start : bool, default=False
-        Whether ``fit`` goes on from the fitted model.
+        Whether ``fit`` continues from the fitted model.
     device : str, default=None
-        "cpu", "cuda" and so on. None: a GPU where there is one.
+        "cpu", "cuda" and so on. None: a GPU if there is one.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
+        Weights of the classes. "balanced": inversely proportional to their frequency. None: 1 each.
     random_state : int, RandomState or None, default=None
         Seed; the same seed gives the same model.
     n_jobs : int, default=None
@@ -160,10 +160,16 @@ LossWeights, default="auto"
     plan_, stage_costs_, order_, classes_, n_features_in_, feature_names_in_
         As in :class:`AnytimeClassifier`.
     input_shape_ : tuple
-        Of one row or image, channels first.
+        Shape of one row or image, channels first.
     history_ : list of dict
-        What every epoch told: losses, weights and seconds.
+        Losses, weights and seconds of every epoch.
     n_epochs_ : int
+
+    See Also
+    --------
+    AnytimeNetworkRegressor : The same for regression.
+    ExponentialEnsemble : Several networks as one model.
+    GrowingNetworkClassifier : Searches for a family of networks.
 
     Examples
     --------
@@ -187,42 +193,43 @@ LossWeights, default="auto"
 
 @without("class_weight")
 class AnytimeNetworkRegressor(NumberTargets, RegressorFace, NetworkModel):
-    """A neural network that predicts numbers at every depth; see :class:`AnytimeNetworkClassifier`.
+    """A neural network for regression with an exit after each block; see :class:`AnytimeNetworkClassifier`.
 
     Parameters
     ----------
     backbone : {"mlp", "resann", "denseann", "msdnet"} or ExitNetwork, default="mlp"
-        "mlp" is for tables, the others for images. Any module with exits can be given, see ``anytime.networks.with_exits``.
+        "mlp" is for tables, the others for images. Or any module with exits, see ``anytime.networks.with_exits``.
     backbone_arguments : dict, default=None
-        For the backbone; see ``anytime.networks.resann`` and its neighbours.
+        Arguments of the backbone; see ``anytime.networks.resann``.
     costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column. For images None is 0, and evaluating the stages is what costs.
+        What columns cost. None: 1 per column. For images, None is 0, and only the evaluation of stages costs.
     order : "pursuit", sequence of group names, or fitted model, default="pursuit"
-        In which order groups enter the network: as group pursuit buys them, as listed, or as a model does that is fitted.
+        Order in which groups enter the network: that of group pursuit (with ``time_budget`` by squared loss, which is
+        faster), a list, or the order of a fitted model.
     max_stages : int, default=16
-        The most stages that the plan may have. Tables: groups enter in so many blocks at most.
+        Maximum number of stages. For tables: of blocks in which groups enter.
     budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
+        Budget used when ``predict`` is given no bound: the most that any row may pay. None: no limit.
     meter : {"model", "realised"}, default="model"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     evaluation_cost : float, "mult_adds", "ms" or None, default=None
-        Price of evaluating one stage, features apart, in the unit of ``costs``. "mult_adds": counted multiplications with
-        additions. "ms": milliseconds measured here for one row. None: "mult_adds" for images without ``costs``, else 0.
+        Price of evaluating one stage, without its features, in the unit of ``costs``. "mult_adds": counted
+        multiply-additions. "ms": milliseconds measured here for one row. None: "mult_adds" for images without ``costs``, else 0.
     loss_weights : {"auto", "constant", "linear", "half_end", "one_exit", "adaloss", "once", "first_order"} or \
 LossWeights, default="auto"
-        How much each exit counts in training.
+        Weight of each exit in training.
     recipe : TrainingRecipe, default=None
-        Epochs, batches, optimizer and all else; see ``anytime.networks.TrainingRecipe``. None: one for tables, one for images.
+        Epochs, batches, optimizer and so on; see ``anytime.networks.TrainingRecipe``. None: one for tables, one for images.
     validation_fraction : float or None, default=0.1
-        Share of the training rows held out to decide on. None: none are.
+        Share of the training rows held out for decisions. None: no rows.
     time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit. The learning rate falls by the clock, so that training ends well.
+        Seconds that ``fit`` may take. None: no limit. The learning rate follows the clock, so that its schedule is completed.
     checkpoint : path, default=None
-        Where training is saved after each epoch, and goes on from where the file is there.
+        File to save training to after each epoch; if it exists, training resumes from it.
     warm_start : bool, default=False
-        Whether ``fit`` goes on from the fitted model.
+        Whether ``fit`` continues from the fitted model.
     device : str, default=None
-        "cpu", "cuda" and so on. None: a GPU where there is one.
+        "cpu", "cuda" and so on. None: a GPU if there is one.
     random_state : int, RandomState or None, default=None
         Seed; the same seed gives the same model.
     n_jobs : int, default=None
@@ -236,6 +243,10 @@ LossWeights, default="auto"
         As in :class:`AnytimeRegressor`.
     input_shape_, history_, n_epochs_
         As in :class:`AnytimeNetworkClassifier`.
+
+    See Also
+    --------
+    AnytimeNetworkClassifier : The same for classification.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A network cut into blocks with an exit behind each: it can be stopped between blocks, and goes on where it stopped."""
+"""A network cut into blocks with an exit after each: it can stop between blocks and continue later."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ State = Any  # what a block leaves for the next: a tensor, or a tuple of tensors
 
 
 def exit_positions(n_units: int, period: int = 1) -> list[int]:
-    """Units, counted from 1, behind which exits stand: every ``period``-th, so that the last unit has one.
+    """Units, counted from 1, that have an exit: every ``period``-th, so that the last unit has one.
 
     >>> exit_positions(16, 2)
     [2, 4, 6, 8, 10, 12, 14, 16]
@@ -22,14 +22,12 @@ def exit_positions(n_units: int, period: int = 1) -> list[int]:
     [12, 26, 40, 54, 68, 82]
     """
     if period < 1:
-        raise ValueError(
-            f"exits stand behind every unit or every few: the period is at least 1, not {period}"
-        )
+        raise ValueError(f"period is the number of units between exits and must be at least 1, not {period}")
     return [unit for unit in range(1, n_units + 1) if (n_units - unit) % period == 0]
 
 
 class ExitHead(nn.Module):
-    """What an exit says: batch normalisation, ReLU, mean over all positions, a linear layer.
+    """The plain head of an exit: batch normalisation, ReLU, mean over all positions, a linear layer.
 
     Parameters
     ----------
@@ -47,14 +45,14 @@ class ExitHead(nn.Module):
 
 
 class GridHead(nn.Module):
-    """An exit that reads more and so asks less of the blocks: means over a grid of cells, a hidden layer, a linear layer.
+    """A head that reads more and so constrains the blocks less: means over a grid of cells, a hidden layer, a linear layer.
 
     Parameters
     ----------
     channels : int
     n_outputs : int
     side : int
-        Of the grid: there are side x side cells.
+        Side of the grid, which has side x side cells.
     hidden : int
     """
 
@@ -85,16 +83,16 @@ class _ScaledGradient(torch.autograd.Function):
 
 
 class ExitNetwork(nn.Module):
-    """Blocks in a row, and a head behind each of them.
+    """A sequence of blocks with a head after each.
 
     Parameters
     ----------
     blocks : sequence of modules
-        The first takes the input, each other the state that the one before has left.
+        The first takes the input, each later one the state of the one before.
     heads : sequence of modules
         ExitHead i takes the state after block i and gives (n, K) outputs.
     architecture : dict, default=None
-        A name of the registry and the arguments to build the same network again. None: a module of one's own.
+        A name of the registry and the arguments to rebuild the network. None: a custom module.
 
     Attributes
     ----------
@@ -119,15 +117,15 @@ class ExitNetwork(nn.Module):
         return len(self.blocks)
 
     def forward(self, x: Tensor, trunk: Tensor | None = None, first: int = 0) -> Tensor:
-        """(L, n, K) what all exits say.
+        """(L, n, K) outputs of all exits.
 
         Parameters
         ----------
         x : (n, ...)
         trunk : (L,), default=None
-            By how much the gradient of each exit's loss is multiplied where it enters the blocks; the heads have all of it.
+            Factor of the gradient of each exit's loss where it enters the blocks; heads get the full gradient.
         first : int, default=0
-            The first exit that is asked.
+            The first exit to evaluate.
         """
         said = []
         state: State = x

@@ -128,9 +128,9 @@ def _plain_pooling(module: nn.Module, inputs: tuple[Tensor, ...]) -> Iterator[No
     """Means over a grid of equal cells, written as what they are: the exporter loses the sizes that it would need."""
     sizes: dict[nn.AdaptiveAvgPool2d, torch.Size] = {}
 
-    def note(pool: nn.Module, given: tuple[Tensor, ...]) -> None:
+    def note(pool: nn.Module, arguments: tuple[Tensor, ...]) -> None:
         assert isinstance(pool, nn.AdaptiveAvgPool2d)
-        sizes[pool] = given[0].shape[-2:]
+        sizes[pool] = arguments[0].shape[-2:]
 
     hooks = [
         m.register_forward_pre_hook(note) for m in module.modules() if isinstance(m, nn.AdaptiveAvgPool2d)

@@ -34,19 +34,19 @@ class ImageRows:
             For another size, values that are no numbers, and whole numbers that were not scaled as in training.
         """
         try:
-            given = np.asarray(images)
+            pixels = np.asarray(images)
         except ValueError:
-            raise ValueError("the images, or their lines, are not of one size") from None
+            raise ValueError("all images, and all lines of an image, must have the same size") from None
         channels, height, width = self.shape
-        if given.ndim == 2 and given.shape[1] == channels * height * width:
-            rows = given
-        elif given.shape[1:] == self.shape or (channels == 1 and given.shape[1:] == (height, width)):
-            rows = given.reshape(len(given), -1)
-        elif given.shape[1:] == (height, width, channels):
-            rows = given.transpose(0, 3, 1, 2).reshape(len(given), -1)
+        if pixels.ndim == 2 and pixels.shape[1] == channels * height * width:
+            rows = pixels
+        elif pixels.shape[1:] == self.shape or (channels == 1 and pixels.shape[1:] == (height, width)):
+            rows = pixels.reshape(len(pixels), -1)
+        elif pixels.shape[1:] == (height, width, channels):
+            rows = pixels.transpose(0, 3, 1, 2).reshape(len(pixels), -1)
         else:
             raise ValueError(
-                f"the network reads images of {channels} channels, {height} x {width}; X has shape {given.shape}"
+                f"the network reads images of {channels} channels, {height} x {width}; X has shape {pixels.shape}"
             )
         if rows.dtype.kind not in "fiub":
             raise ValueError(f"images are numbers, not {rows.dtype}")
@@ -61,10 +61,10 @@ class ImageRows:
 
     def one(self, image: Any) -> NDArray[Any]:
         """(1, d) the row of one image, which may stand in a batch of its own."""
-        given = np.asarray(image)
-        alone = given.ndim == 1 or given.shape in (
+        pixels = np.asarray(image)
+        alone = pixels.ndim == 1 or pixels.shape in (
             self.shape,
             self.shape[1:],
             (*self.shape[1:], self.shape[0]),
         )
-        return self(given[None] if alone else given)
+        return self(pixels[None] if alone else pixels)

@@ -1,9 +1,9 @@
-"""What it costs not to know the budget: cost inflation of ensembles whose members grow, and the schedule of their outputs.
+"""The price of not knowing the budget: cost inflation of ensembles with growing members, and the schedule of their outputs.
 
-An ensemble runs a cheap network to its end, then a dearer one from the input, and so on. At budget ``B`` it competes with
+An ensemble runs a cheap network to its end, then a more expensive one from the input, and so on. At budget ``B`` it competes with
 the best network of cost ``B / C``; ``C`` is the cost inflation. Hu, *Anytime Prediction and Learning for the Balance between
 Computation and Accuracy*, Proposition 4.4.1, assumes that a member of depth ``L`` is as good at depth ``i > L / b`` as the best
-network of depth ``i``. Whether a trained network is so has to be measured (``estimate_base``); nothing here shows it.
+network of depth ``i``. Whether a trained network meets this assumption has to be measured (``estimate_base``).
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ KINDS = ("eann", "ordinary")
 
 
 class CostInflation(NamedTuple):
-    """Cost inflation of an ensemble that goes on for ever.
+    """Cost inflation of an infinite ensemble.
 
     Attributes
     ----------
     sup : float
         The supremum over budgets.
     mean : float
-        The mean over budgets, uniform within the time that it takes to pass from one member to the next.
+        The mean over budgets, uniform between the ends of two successive members.
     sup_bound, mean_bound : float
-        The same as the paper states it for several workers, with ``b ** workers`` in the place of ``b``: never less.
+        The bounds of the paper for several workers, with ``b ** workers`` in place of ``b``: never smaller.
     """
 
     sup: float
@@ -53,7 +53,7 @@ def cost_inflation(b: float, kind: Literal["eann", "ordinary"] = "eann", workers
     """Cost inflation of an ensemble whose members' costs grow by ``b``.
 
     With one worker ``sup = 2 + 1 / (b - 1)`` and ``mean = 1 - 1 / (2 b) + (1 + ln b) / (b - 1)`` for networks with exits,
-    ``sup = b^2 / (b - 1)`` and ``mean = b (1 + b) / (2 (b - 1))`` for ordinary ones. Several workers take members in their
+    ``sup = b^2 / (b - 1)`` and ``mean = b (1 + b) / (2 (b - 1))`` for ordinary ones. Several workers take members in
     order, each the next one as soon as it is free, and the budget is wall time.
 
     Parameters
@@ -139,24 +139,24 @@ def exponential_depths(b: float, smallest: int, largest: int) -> list[int]:
 def estimate_base(
     exit_costs: ArrayLike, errors: ArrayLike, optimal_errors: ArrayLike, tolerance: float = 0.05
 ) -> float:
-    """The largest base for which a trained network meets the assumption of ``cost_inflation``, as far as it was measured.
+    """The largest base for which a trained network meets the assumption of ``cost_inflation``, on measured errors.
 
     Parameters
     ----------
     exit_costs : (E,) float
         Increasing: cost up to each exit. The last one is the network's.
     errors : (E,) float
-        Error of each exit on rows that it has not learned from.
+        Error of each exit on held-out rows.
     optimal_errors : (E,) float
-        Error of a network that was trained for that exit alone; NaN where there is none, and nothing is asked of the exit.
+        Error of a network trained for that exit alone; NaN if there is none, and the exit is then ignored.
     tolerance : float, default=0.05
-        By how much, relative to the optimum, an exit may be worse.
+        How much worse than the optimum an exit may be, relatively.
 
     Returns
     -------
     float
         The largest ``b`` such that all exits beyond ``1 / b`` of the cost are within the tolerance. 1: not even the last
-        one is, so that nothing is known of any base. Infinity: all are.
+        one is, so no base is supported. Infinity: all are.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def estimate_base(
     2.0
     """
     costs = _increasing("exit_costs", exit_costs)
-    error, optimum = (np.asarray(given, dtype=np.float64) for given in (errors, optimal_errors))
+    error, optimum = (np.asarray(values, dtype=np.float64) for values in (errors, optimal_errors))
     if error.shape != costs.shape or optimum.shape != costs.shape:
         raise ValueError(
             f"{costs.size} exits have costs, {error.size} errors and {optimum.size} optimal ones: give one of each per exit"
@@ -185,11 +185,11 @@ class Output(NamedTuple):
     Attributes
     ----------
     time : float
-        When it is there: total cost with one worker, wall time with several.
+        When it arrives: total cost with one worker, wall time with several.
     member, exit : int
-        Whose it is, counted from 0.
+        Its member and exit, counted from 0.
     cost : float
-        Of the member alone, up to this exit.
+        Cost of the member alone, up to this exit.
     """
 
     time: float
@@ -199,9 +199,9 @@ class Output(NamedTuple):
 
 
 def output_schedule(exit_costs: Sequence[ArrayLike], *, workers: int = 1) -> list[Output]:
-    """When which output of an ensemble is there.
+    """The times at which the outputs of an ensemble arrive.
 
-    Members begin in the order in which they are given, each as soon as a worker is free, and restart from the input.
+    Members start in the given order, each as soon as a worker is free, and compute from the input.
 
     Parameters
     ----------
@@ -222,8 +222,8 @@ def output_schedule(exit_costs: Sequence[ArrayLike], *, workers: int = 1) -> lis
     _check_workers(workers)
     free = [0.0] * workers  # when each worker is
     outputs = []
-    for member, given in enumerate(exit_costs):
-        costs = _increasing(f"exit_costs[{member}]", given)
+    for member, costs_of_exits in enumerate(exit_costs):
+        costs = _increasing(f"exit_costs[{member}]", costs_of_exits)
         began = heapq.heappop(free)
         outputs += [Output(float(began + cost), member, e, float(cost)) for e, cost in enumerate(costs)]
         heapq.heappush(free, float(began + costs[-1]))
@@ -253,9 +253,9 @@ def inflation_at(budgets: ArrayLike, exit_costs: Sequence[ArrayLike], *, b: floa
     competing = [output for output in outputs if output.cost * b > whole[output.member]]
     times = np.array([output.time for output in competing])
     best = np.maximum.accumulate([0.0, *(output.cost for output in competing)])
-    given = np.asarray(budgets, dtype=np.float64)
+    budget_values = np.asarray(budgets, dtype=np.float64)
     with np.errstate(divide="ignore"):
-        return np.asarray(given / best[np.searchsorted(times, given, side="right")])
+        return np.asarray(budget_values / best[np.searchsorted(times, budget_values, side="right")])
 
 
 def _check_base(b: float) -> None:
@@ -268,8 +268,8 @@ def _check_workers(workers: int) -> None:
         raise ValueError(f"workers must be at least 1, not {workers!r}")
 
 
-def _increasing(name: str, given: ArrayLike) -> Array:
-    costs = np.asarray(given, dtype=np.float64)
+def _increasing(name: str, values: ArrayLike) -> Array:
+    costs = np.asarray(values, dtype=np.float64)
     if costs.ndim != 1 or not costs.size:
         raise ValueError(f"{name} must be a list of costs, one per exit; its shape is {costs.shape}")
     if not np.isfinite(costs).all() or costs[0] <= 0 or (np.diff(costs) <= 0).any():

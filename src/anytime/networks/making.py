@@ -41,7 +41,7 @@ def make_network(
             "give X_val and y_val, or the input_shape of one row: a module does not say what it reads"
         )
     if (X_val is None) != (y_val is None):
-        raise ValueError("give X_val and y_val together: validation rows and their truth")
+        raise ValueError("give X_val and y_val together: validation rows and their labels")
     if X_val is None and sample_weight is not None:
         raise ValueError("sample_weight is for validation rows: give X_val and y_val with it")
     network = copy.deepcopy(module)
@@ -134,17 +134,17 @@ def _take_targets(model: Any, n_outputs: int, y: Any, classes: ArrayLike | None)
 
 
 def _classes(n_outputs: int, y: Any, classes: ArrayLike | None) -> NDArray[Any]:
-    known = np.arange(n_outputs) if classes is None else np.asarray(classes)
+    class_labels = np.arange(n_outputs) if classes is None else np.asarray(classes)
     if classes is None and y is not None:
         labels = np.unique(np.asarray(y).ravel())
-        if len(labels) == n_outputs or not np.isin(labels, known).all():
-            known = labels
-    if known.shape != (n_outputs,):
+        if len(labels) == n_outputs or not np.isin(labels, class_labels).all():
+            class_labels = labels
+    if class_labels.shape != (n_outputs,):
         named = "classes" if classes is not None else "y_val"
         raise ValueError(
-            f"the network has {n_outputs} outputs, but {named} has {len(known)} classes; give the classes in the order of the "
-            "outputs: classes=[...]"
+            f"the network has {n_outputs} outputs, but {named} has {len(class_labels)} classes; give the classes in the order "
+            "of the outputs: classes=[...]"
         )
-    if len(np.unique(known)) < n_outputs:
+    if len(np.unique(class_labels)) < n_outputs:
         raise ValueError("classes names a class twice")
-    return known
+    return class_labels

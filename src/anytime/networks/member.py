@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import has_fit_parameter
 
 from anytime.blocks import Block, FunctionBlock, Memory, State
 from anytime.costs import BoundCosts
@@ -37,7 +36,6 @@ __all__ = [
     "common_images",
     "common_link",
     "fit_member",
-    "is_fitted",
     "named_price",
     "read_member",
 ]
@@ -177,17 +175,6 @@ def named_price(k: int, entry: Any) -> tuple[Any, float | None]:
     return model, price
 
 
-def is_fitted(model: Any) -> bool:
-    """Whether a member is to be taken as it is."""
-    try:
-        check_is_fitted(model)
-    except NotFittedError:
-        return False
-    except TypeError:  # it has no fit
-        return True
-    return True
-
-
 def fit_member(model: Any, X: Any, y: NDArray[Any], weight: Array | None) -> Any:
     """A clone of a member, fitted."""
     fresh = clone(model)
@@ -268,8 +255,8 @@ def read_member(k: int, model: Any, price: float | None, costs: BoundCosts) -> M
             )
         if not plan.n_stages:
             raise ValueError(f"{name} has no stage: it was truncated to a budget that buys nothing")
-        known = getattr(model, "columns_", None)
-        columns = known or Columns(plan.n_features, ensure_all_finite=not model._takes_missing)
+        own_columns = getattr(model, "columns_", None)
+        columns = own_columns or Columns(plan.n_features, ensure_all_finite=not model._takes_missing)
     evaluation = plan.evaluation_ticks
     if price is not None:
         share = np.cumsum(evaluation) if evaluation.any() else np.arange(1, plan.n_stages + 1)

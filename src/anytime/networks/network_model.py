@@ -1,4 +1,4 @@
-"""What the network estimators share: from rows to a trained network, from a network to a plan whose stages are its exits."""
+"""Base of the network estimators: from rows to a trained network, and to a plan whose stages are its exits."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _DEVICES = re.compile(r"(cpu|cuda|mps|xpu)(:\d{1,3})?")  # that a file may name
 
 
 class NetworkModel(AnytimeModel):
-    """What both estimators share."""
+    """Base of both estimators."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **shared("costs", "budget", "meter", "max_stages", "validation_fraction", "time_budget"),
@@ -107,17 +107,17 @@ class NetworkModel(AnytimeModel):
         X_val: Any = None,
         y_val: Any = None,
     ) -> Self:
-        """Train.
+        """Train the network.
 
         Parameters
         ----------
         X : (n, d) table, (n, channels, height, width) or (n, height, width, channels) images, or torch Dataset
-            A data set gives pairs of an input and its label.
+            A torch Dataset yields pairs of an input and its label.
         y : (n,)
-            None for a data set.
+            None for a torch Dataset.
         sample_weight : (n,), default=None
         X_val, y_val : default=None
-            Rows on which exits are judged and their confidence is calibrated. None: ``validation_fraction`` of the rows.
+            Rows that evaluate exits and calibrate their confidence. None: ``validation_fraction`` of the rows.
         """
         began = time.monotonic()
         self._validate_params()
@@ -236,7 +236,7 @@ class NetworkModel(AnytimeModel):
         arguments = dict(self.backbone_arguments or {})
         if isinstance(self.backbone, ExitNetwork):
             if arguments:
-                raise ValueError("backbone_arguments are for a backbone that is given by its name")
+                raise ValueError("backbone_arguments needs a backbone given by name, not a module")
             return copy.deepcopy(self.backbone)
         arguments = {"input_shape": list(self.input_shape_), "n_outputs": self._n_outputs, **arguments}
         if self.backbone == "mlp":
@@ -330,7 +330,7 @@ class NetworkModel(AnytimeModel):
             return super().predict_one(x, budget, deadline, mean_budget=mean_budget)
         due = self._due(time.monotonic(), deadline)
         rows = self._read_in(as_array(x)[None])
-        return self._decide(self._run_plan(rows, budget, mean_budget, due).scores())[0]
+        return self._decided_one(self._run_plan(rows, budget, mean_budget, due))
 
     def _held_out(
         self,
@@ -379,18 +379,18 @@ class NetworkModel(AnytimeModel):
             return np.round(1e3 * block.measure(), 6)
         return np.full(block.n_stages, float(how))
 
-    def profile(self, batch_size: int = 1, repeats: int = 9) -> Self:
+    def profile(self, batch_size: int = 1, n_repeats: int = 9) -> Self:
         """The same model with prices in milliseconds per row, as measured on this machine for batches of this size.
 
         Parameters
         ----------
         batch_size : int, default=1
-        repeats : int, default=9
-            Runs of which the median counts.
+        n_repeats : int, default=9
+            Number of runs; the median counts.
         """
         block = self.plan_.blocks[0]
         assert isinstance(block, NetworkBlock)
-        taken = np.round(1e3 * block.measure(batch_size, repeats) / batch_size, 6)
+        taken = np.round(1e3 * block.measure(batch_size, n_repeats) / batch_size, 6)
         d = self.n_features_in_
         costs = FeatureCosts(groups={"input": list(range(d))}, prices={"input": 0.0}, unit="ms")
         measured = copy.copy(self)
@@ -400,14 +400,14 @@ class NetworkModel(AnytimeModel):
     def to_onnx_blocks(self, folder: str | Path, *, dtype: str = "float32") -> list[Path]:
         """One ONNX model per block, for runtimes that want to stop in between; needs ``anytime[onnx]``.
 
-        The first file reads ``X``, (rows, ...) in the shape of ``input_shape_``. Each gives ``prediction`` and, of a classifier,
-        ``probability``. All but the last also give ``next_0``, ``next_1`` and so on, the inputs ``state_0``, ``state_1``
-        and so on of the file after, as far as it has them. The number of rows is free.
+        The first file reads ``X``, (rows, ...) in the shape of ``input_shape_``. Each returns ``prediction`` and, for a
+        classifier, ``probability``. All but the last also return ``next_0``, ``next_1`` and so on, the inputs ``state_0``,
+        ``state_1`` and so on of the file after, as far as it has them. The number of rows is free.
 
         Parameters
         ----------
         folder : str or Path
-            Made where it is not there.
+            Created if it does not exist.
         dtype : {"float32", "float64"}, default="float32"
             Type of ``X``.
 
@@ -419,7 +419,7 @@ class NetworkModel(AnytimeModel):
         Raises
         ------
         ExportError
-            Where torch cannot write the network, or rows leave it one by one.
+            If torch cannot export the network, or rows leave it one by one.
         """
         from importlib import import_module
 
@@ -451,7 +451,8 @@ class NetworkModel(AnytimeModel):
             return list(order)
         filled = np.where(np.isnan(rows), np.nan_to_num(np.nanmean(rows, axis=0)), rows)
         some = slice(None, None, max(len(rows) // 20_000, 1))
-        pursuit = self._pursuit()(costs=bound.costs, l2_regularization=1e-3)
+        loss = "auto" if self.time_budget is None else "squared"  # which is many times quicker
+        pursuit = self._pursuit()(costs=bound.costs, loss=loss, l2_regularization=1e-3)
         if bound.n_groups < 2:
             return list(bound.costs.names)
         names = getattr(self, "feature_names_in_", None)
@@ -472,7 +473,7 @@ class NetworkModel(AnytimeModel):
     # ------------------------------------------------------------------ files
 
     def attach(self, module: ExitNetwork) -> Self:
-        """Give the module of a model that was loaded without it; its copy gets the weights of the file.
+        """Attach the module of a model that was loaded without it; a copy gets the weights of the file.
 
         Parameters
         ----------
@@ -482,11 +483,11 @@ class NetworkModel(AnytimeModel):
         Raises
         ------
         ValueError
-            Where names, shapes or types of weights differ, or nothing is missing.
+            If names, shapes or types of weights differ, or nothing is missing.
         """
         check_is_fitted(self, "plan_")
         if self.detached_ is None:
-            raise ValueError("the network of this model is there: there is nothing to attach")
+            raise ValueError("this model already has its network; there is nothing to attach")
         blocks = [
             block.attached(module).to(self._available_device())
             if isinstance(block, StoredNetworkBlock)
@@ -499,7 +500,7 @@ class NetworkModel(AnytimeModel):
 
     @property
     def detached_(self) -> str | None:
-        """The name of the module where it has to be given with ``attach``; None where all is there."""
+        """The name of the module if it has to be attached; None if it is present."""
         lost = [block.detached.name for block in self._plan.blocks if block.detached is not None]
         return lost[0] if lost else None
 

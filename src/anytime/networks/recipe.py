@@ -1,4 +1,4 @@
-"""How a network is trained, as data: epochs, batches, optimizer and schedules."""
+"""Training settings of a network: epochs, batches, optimizer and schedules."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class StepSchedule:
 
 @dataclass(frozen=True)
 class TrainingRecipe:
-    """How a network is trained.
+    """Training settings of a network.
 
     Parameters
     ----------
@@ -49,20 +49,20 @@ class TrainingRecipe:
         "sgd" has Nesterov momentum.
     learning_rate, momentum, weight_decay : float
     schedule : CosineSchedule, StepSchedule or callable
-        From the share of training that is over to the share of the learning rate.
+        Function from the completed share of training to the share of the learning rate.
     clip : float or None
-        Largest norm of the gradient.
+        Maximum norm of the gradient.
     average : float or None
-        Momentum of a running mean of all parameters, which is what is kept in the end. None: the last ones are kept.
+        Momentum of a running mean of all parameters, which is kept at the end. None: the last parameters are kept.
     augment : {"crop_flip", None}
         "crop_flip": images are padded by 4, cropped at random and mirrored at random.
     cutout : int
         Side of the square that is blanked at a random place of each image, with ``augment``; 0: none is.
     label_smoothing : float
     distillation : float
-        Share of every exit's loss, but the last's, that compares it with what the last exit says instead of the label.
+        Share of the loss of every exit but the last that compares it with the output of the last exit instead of the label.
     decoupled : bool
-        Heads learn at full speed; the weights of the scheme say how much of each exit's gradient enters the blocks.
+        Heads learn at full speed; the weights of the scheme scale the gradient that each exit passes to the blocks.
     bfloat16 : bool or None
         Compute in bfloat16 where it is safe. None: on a GPU.
     channels_last : bool or None

@@ -234,11 +234,11 @@ def _on_meta(architecture: Mapping[str, Any], n_weights: int) -> ExitNetwork:
 
 def _check_arguments(name: str, arguments: Mapping[str, Any], n_weights: int) -> None:
     """Refuse what a backbone does not have, and more units than there can be weights of."""
-    known = inspect.signature(BACKBONES[name]).parameters
+    allowed = inspect.signature(BACKBONES[name]).parameters
     for key, value in arguments.items():
-        if key not in known:
+        if key not in allowed:
             raise ValueError(f"the network {name!r} has no argument {key!r:.60}")
-        default = known[key].default
+        default = allowed[key].default
         if value is None and default is None:
             continue
         depth = 0

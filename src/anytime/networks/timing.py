@@ -39,12 +39,12 @@ class BatchPace:
 
         Where so many rows were not met yet, the time of the nearest number that was is taken in proportion.
         """
-        known = self._known.get(stage)
-        if known is None:
+        estimates = self._known.get(stage)
+        if estimates is None:
             return 0.0
         bucket = _bucket(n_rows)
-        nearest = _nearest(known, bucket)
-        estimate = known[nearest]
+        nearest = _nearest(estimates, bucket)
+        estimate = estimates[nearest]
         return (estimate.mean + _CAUTION * estimate.deviation) * float(2.0 ** (bucket - nearest))
 
     def note(self, stage: int, n_rows: int, taken: float) -> None:
@@ -67,9 +67,9 @@ class BatchPace:
 
         Else a stage that nobody begins any more would never be measured again.
         """
-        known = self._known.get(stage)
-        if known is not None:
-            known[_nearest(known, _bucket(n_rows))].doubt()
+        estimates = self._known.get(stage)
+        if estimates is not None:
+            estimates[_nearest(estimates, _bucket(n_rows))].doubt()
 
 
 class _Estimate:
@@ -92,8 +92,8 @@ class _Estimate:
             self.mean, self.deviation, self.changed = _DOUBT * self.mean, _DOUBT * self.deviation, now
 
 
-def _nearest(known: dict[int, _Estimate], bucket: int) -> int:
-    return bucket if bucket in known else min(known, key=lambda met: abs(met - bucket))
+def _nearest(estimates: dict[int, _Estimate], bucket: int) -> int:
+    return bucket if bucket in estimates else min(estimates, key=lambda met: abs(met - bucket))
 
 
 class BlockWatch:

@@ -1,7 +1,7 @@
-"""Training of a network with exits: data and augmentation on the device, and a model worth having at every moment.
+"""Training of a network with exits: data and augmentation stay on the device, and there is a usable model at every moment.
 
-The trainer needs torch and NumPy alone. It can be stopped at any batch (a clock, Ctrl-C, a loss that is not a number), keeps a
-state that is good to use, and goes on from a checkpoint as if nothing had happened: on a CPU to the same bits.
+The trainer needs only torch and NumPy. It can stop at any batch (a time limit, Ctrl-C, a NaN loss), keeps a usable state, and
+continues from a checkpoint as if it had not been interrupted: on a CPU with identical results.
 """
 
 from __future__ import annotations
@@ -52,33 +52,35 @@ class NetworkTrainer:
     network : ExitNetwork
     recipe : TrainingRecipe
     scheme : LossWeights, default=None
-        None: all exits count the same.
+        None: equal weights for all exits.
     device : str or torch.device, default=None
-        None: a GPU where there is one.
+        None: a GPU if there is one.
     seed : int, default=0
-        Of the order of rows and of augmentation.
+        Seed of the order of rows and of augmentation.
     prepare : callable, default=None
-        From a batch as it is stored to what the network reads, on the device: scaling, for instance.
+        Function from a stored batch to the input of the network, on the device, such as scaling.
     checkpoint : path, default=None
-        Where the state is written after each epoch. Where the file is there, training goes on from it.
+        File for the state after each epoch. If it exists, training continues from it.
     report : callable, default=None
         Called after each epoch with a dict: epoch, losses, weights, errors, seconds.
     extra_loss : callable, default=None
-        Gives what is added to the loss of every batch.
+        Returns a term that is added to the loss of every batch.
     after_step : callable, default=None
-        Called after every batch with the share of training that is over and the learning rate of the batch. What it raises ends
+        Called after every batch with the completed share of training and the learning rate of the batch. An exception ends
         training.
     turns : sequence of callables, default=()
-        Ways in which the network is trained that take turns, batch by batch: each is called before its batch.
+        Training modes that alternate from batch to batch: each is called before its batch.
+    until : callable, default=None
+        Called after each epoch with ``history``; training ends if it returns True. None: after the epochs of the recipe.
 
     Attributes
     ----------
     network : ExitNetwork
-        As trained so far.
+        The network in its current state.
     epoch, step : int
-        What is done.
+        Completed epochs and steps.
     history : list of dict
-        What was reported.
+        All reports.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class NetworkTrainer:
         extra_loss: Callable[[], Tensor] | None = None,
         after_step: Callable[[float, float], None] | None = None,
         turns: Sequence[Callable[[], None]] = (),
+        until: Callable[[list[dict[str, Any]]], bool] | None = None,
     ) -> None:
         self.device = chosen_device(device)
         self.recipe = recipe
@@ -103,7 +106,7 @@ class NetworkTrainer:
         self.network = network.to(self.device, memory_format=layout)
         scaled = prepare or Tensor.float
         self._prepare = lambda x: laid_out(scaled(x), layout)
-        self.seed, self.report, self.after_step = seed, report, after_step
+        self.seed, self.report, self.after_step, self.until = seed, report, after_step, until
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         if self.checkpoint is not None and not self.checkpoint.absolute().parent.is_dir():
             raise ValueError(f"there is no folder {str(self.checkpoint.parent)!r} to write the checkpoint to")
@@ -138,7 +141,7 @@ class NetworkTrainer:
         y_val: Any = None,
         time_budget: float | None = None,
     ) -> NetworkTrainer:
-        """Train until the epochs of the recipe, or the seconds of ``time_budget``, are over; Ctrl-C ends it early.
+        """Train for the epochs of the recipe, or the seconds of ``time_budget``; Ctrl-C ends training early.
 
         Parameters
         ----------
@@ -147,16 +150,16 @@ class NetworkTrainer:
         y : (n,) int, or (n, K) float
         sample_weight : (n,), default=None
         X_val, y_val : arrays, default=None
-            Rows on which the error of each exit is told after every epoch.
+            Rows for the error of each exit after every epoch.
         time_budget : float, default=None
-            The schedule is hurried so that it ends within so many seconds.
+            The schedule is compressed so that it ends within this many seconds.
         """
         began = time.monotonic()
         X, y, sample_weight = (self._stored(a) for a in (X, y, sample_weight))
         X_val, y_val = self._stored(X_val), self._stored(y_val)
         if self.checkpoint is not None and self.checkpoint.exists() and not self.step:
             self._resume(self.checkpoint)
-        if self._before_average is not None:  # training goes on from the parameters, not from their mean
+        if self._before_average is not None:  # training continues from the parameters, not from their mean
             self.network.load_state_dict(self._before_average)
             self._before_average = None
         if is_distributed():  # all processes begin with the first one's network
@@ -166,7 +169,7 @@ class NetworkTrainer:
         self.interrupted = False
         due = np.inf if time_budget is None else began + time_budget
         try:
-            while self.epoch < self.recipe.epochs and not self.interrupted:
+            while not (self.interrupted or self._is_over()):
                 self._run_epoch(X, y, sample_weight, X_val, y_val, began, due)
         except KeyboardInterrupt:
             self.interrupted = True
@@ -175,6 +178,10 @@ class NetworkTrainer:
             self.network.load_state_dict(self._average.values)
         self.network.eval()
         return self
+
+    def _is_over(self) -> bool:
+        enough = self.until is not None and bool(self.history) and self.until(self.history)
+        return enough or self.epoch >= self.recipe.epochs
 
     def _resume(self, path: Path) -> None:
         try:
@@ -234,13 +241,15 @@ class NetworkTrainer:
             if self.step % _CHECK_EVERY == 0 or i == per_epoch - 1 or self.step == 1:
                 for step in self._steps:
                     step.check(self.step)
+        if not done:  # the time was over between two epochs
+            return
         if not self.interrupted:
             self.epoch += 1
         if is_distributed():  # batch normalisation saw other rows in every process
             average_over_processes(self.network.buffers())
             if self._average is not None:
                 average_over_processes(self._average.values.values())
-        self._tell(mean_over_processes(total / max(done, 1)), X_val, y_val, time.monotonic() - started)
+        self._tell(mean_over_processes(total / done), X_val, y_val, time.monotonic() - started)
         if self.checkpoint is not None and not self.interrupted and rank == 0:
             _write_whole(self.checkpoint, self.state_dict())
 
@@ -275,7 +284,7 @@ class NetworkTrainer:
 
     @torch.no_grad()
     def said(self, X: Any) -> Tensor:
-        """(L, n, K) what every exit says of rows, in evaluation mode and full precision of its last layer."""
+        """(L, n, K) outputs of every exit, in evaluation mode and with full precision of the last layer."""
         batch_size = min(
             4 * self.recipe.batch_size, 1024
         )  # without gradients they take less memory than a batch of training
@@ -305,7 +314,7 @@ class NetworkTrainer:
     # ------------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """All that training depends on."""
+        """The complete state of training."""
         return {
             "network": self.network.state_dict(),
             "optimizer": self._optimizer.state_dict(),
@@ -317,7 +326,7 @@ class NetworkTrainer:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take up what ``state_dict`` gave."""
+        """Restore the result of ``state_dict``."""
         self.network.load_state_dict(state["network"])
         self._optimizer.load_state_dict(state["optimizer"])
         self.scheme.load_state_dict(state["scheme"])

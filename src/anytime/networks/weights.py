@@ -1,4 +1,4 @@
-"""How much each exit counts in the training loss: one small object per scheme, for any training loop.
+"""Weights of exits in the training loss: one small object per scheme, for any training loop.
 
 A network with exits is trained on ``sum_i B_i l_i``, with ``l_i`` the loss of exit i. A scheme gives the weights ``B``.
 Fixed schemes keep them. AdaLoss (Hu, *Anytime Neural Networks*, chapter 4) makes every weight inversely proportional to a
@@ -47,7 +47,7 @@ class LossWeights(ABC):
     Attributes
     ----------
     weights : (L,) or None
-        The weights in use; None before the first batch of a scheme that has not been told how many exits there are.
+        The current weights; None before the first batch if the number of exits is unknown.
     """
 
     name: ClassVar[str]
@@ -77,11 +77,11 @@ class LossWeights(ABC):
         return None
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the scheme has learned, for a checkpoint."""
+        """The state of the scheme, for a checkpoint."""
         return {name: _copied(value) for name, value in vars(self).items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take up what ``state_dict`` gave."""
+        """Restore the result of ``state_dict``."""
         for name, value in state.items():
             setattr(self, name, _copied(value))
 
@@ -113,7 +113,7 @@ class HalfEnd(LossWeights):
     Parameters
     ----------
     share : float, default=0.5
-        Of the last exit in the sum of all weights. Its weight is 1.
+        Share of the last exit in the sum of all weights. Its weight is 1.
     """
 
     name = "half_end"
@@ -132,7 +132,7 @@ class HalfEnd(LossWeights):
 
 
 class OneExit(LossWeights):
-    """Only one exit counts (OPT): the network that one would train for this exit alone.
+    """Only one exit counts (OPT): the network trained for this exit alone.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class AdaLoss(LossWeights):
     gamma : float, default=0.05
         Share of a constant weight; 0: pure AdaLoss, 1: all weights are 1.
     momentum : float, default=0.9
-        Of the running means.
+        Momentum of the running means.
     period : int, default=1
         Batches from one change of the weights to the next.
 
@@ -211,7 +211,7 @@ class AdaLoss(LossWeights):
 
 
 class Once(AdaLoss):
-    """AdaLoss that sets its weights a single time, after ``period`` batches, and then keeps them (Chen and Koltun 2017).
+    """AdaLoss that sets its weights once, after ``period`` batches, and then keeps them (Chen and Koltun 2017).
 
     Parameters
     ----------
@@ -231,17 +231,17 @@ class Once(AdaLoss):
 
 
 class FirstOrder(AdaLoss):
-    """AdaLoss over gradients: weights inversely proportional to how hard each exit pulls at the network.
+    """AdaLoss over gradients: weights inversely proportional to the gradient norms of the exits.
 
-    Call it with the norms of the gradients, ``weights = scheme(norms)``, where norm i is that of the gradient of loss i with
-    respect to what exit i says. The trainer of this package measures them.
+    Call it with these norms, ``weights = scheme(norms)``, where norm i is that of the gradient of loss i with respect to the
+    output of exit i. The trainer of this package measures them.
     """
 
     name = "first_order"
 
 
 class Minimax(LossWeights):
-    """Weights of a game in which an opponent picks the exit that is furthest behind a network of its own (experimental).
+    """Weights of a game in which an opponent picks the exit that is furthest behind its reference network (experimental).
 
     ``w_i <- w_i exp(rate * (l_i - r_i) / r_i)``, scaled to a mean of 1, with ``r_i`` the loss that a network reaches
     which is trained for exit i alone.
@@ -282,13 +282,13 @@ SCHEMES: dict[str, type[LossWeights]] = {
 }
 
 
-def loss_weights(given: str | LossWeights) -> LossWeights:
+def loss_weights(scheme: str | LossWeights) -> LossWeights:
     """A scheme by its name, or the scheme itself."""
-    if isinstance(given, LossWeights):
-        return given
-    if given not in SCHEMES:
-        raise ValueError(f"no scheme {given!r}; the schemes are {', '.join(SCHEMES)}")
-    return SCHEMES[given]()
+    if isinstance(scheme, LossWeights):
+        return scheme
+    if scheme not in SCHEMES:
+        raise ValueError(f"no scheme {scheme!r}; the schemes are {', '.join(SCHEMES)}")
+    return SCHEMES[scheme]()
 
 
 # ---------------------------------------------------------------------- arrays of either library

@@ -1,4 +1,4 @@
-"""Learning on the fly when to ask a remote model, if only asking reveals the truth."""
+"""Learn online when to ask a remote model, if only its answer reveals the truth."""
 
 from anytime.online.experts import Expert, Experts
 from anytime.online.request_learner import Decisions, RequestLearner

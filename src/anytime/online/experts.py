@@ -1,4 +1,4 @@
-"""Experts: pairs of a gate, which says when to ask the remote model, and a local model, which answers otherwise."""
+"""Experts: pairs of a gate, which decides when to ask the remote model, and a local model, which answers otherwise."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Model: TypeAlias = Any  # an estimator with ``predict``, or a function from X to
 
 
 class Expert(NamedTuple):
-    """Ask where the gate's score exceeds the threshold, otherwise answer by the model.
+    """Ask if the gate's score exceeds the threshold, otherwise answer with the local model.
 
     Attributes
     ----------
     gate : callable, estimator or None
-        Its score is above 0 where the remote model should be asked, as everywhere in this package. None: a score of 0.
+        Its score is above 0 if the remote model should be asked, as everywhere in this package. None: a score of 0.
     model : estimator, callable or None
         The local model. None only for an expert that always asks.
     threshold : float, default=0.0
@@ -36,7 +36,7 @@ class Expert(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Opinions:
-    """What experts say of n examples.
+    """Decisions and answers of experts for n examples.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Opinions:
     answers : (n, J)
         One column per local model.
     model_of : (K,) int
-        The column of each expert; -1 where it always asks.
+        The column of each expert; -1 for one that always asks.
     """
 
     asks: NDArray[np.bool_]
@@ -52,15 +52,15 @@ class Opinions:
     model_of: NDArray[np.intp]
 
     def at(self, rows: NDArray[np.bool_] | slice) -> Opinions:
-        """What they say of some of the rows."""
+        """The opinions on some of the rows."""
         return Opinions(self.asks[rows], self.answers[rows], self.model_of)
 
     def answers_of(self, played: NDArray[np.int32]) -> NDArray[Any]:
-        """(n,) answers of the experts drawn; of no meaning where they ask."""
+        """(n,) answers of the experts drawn; meaningless where they ask."""
         return np.asarray(self.answers[np.arange(len(self.answers)), self.model_of[played]])
 
     def losses(self, evaluation_cost: float, errors: ArrayLike) -> Array:
-        """(n, K) loss of every expert: the cost where it asks, else the error (n, J) of its model, (6.1)."""
+        """(n, K) loss of every expert: the cost if it asks, else the error (n, J) of its model, (6.1)."""
         by_model = np.asarray(errors, dtype=np.float64)
         return np.where(self.asks, evaluation_cost, by_model[:, self.model_of])
 
@@ -107,7 +107,7 @@ class Experts:
     def confident(
         cls, models: Sequence[Model], doubts: Sequence[float] = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
     ) -> Experts:
-        """Each model asks where its doubt exceeds a threshold; each model alone; one that always asks."""
+        """Each model asks if its uncertainty exceeds a threshold; each model alone; one that always asks."""
         pairs = [
             Expert(gate, model, doubt) for model in models for gate in [Doubt(model)] for doubt in doubts
         ]
@@ -117,7 +117,7 @@ class Experts:
         return len(self.experts)
 
     def consult(self, X: Any) -> Opinions:
-        """What all experts say of the rows of X."""
+        """Opinions of all experts on the rows of X."""
         n = len(X)
         scores = {id(gate): _scores(gate, X) for gate in self._gates}
         asks = np.empty((n, len(self)), dtype=np.bool_)
@@ -138,7 +138,7 @@ class Doubt:
     def __init__(self, model: Any) -> None:
         if not hasattr(model, "predict_proba"):
             raise TypeError(
-                f"{type(model).__name__} has no predict_proba, so its doubt is unknown; give gates of your own"
+                f"{type(model).__name__} has no predict_proba, so its uncertainty is unknown; pass gates of your own"
             )
         self.model = model
 
@@ -161,7 +161,7 @@ def _scores(gate: Gate, X: Any) -> Array:
 
 
 def answers_of(model: Model, X: Any) -> NDArray[Any]:
-    """(n,) what a model says of the rows: an estimator's ``predict``, or a function's value."""
+    """(n,) answers of a model for the rows: an estimator's ``predict``, or a function's value."""
     answers = np.asarray(model.predict(X) if hasattr(model, "predict") else model(X))
     return _one_each(answers, len(X), model)
 

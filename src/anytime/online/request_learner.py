@@ -1,7 +1,7 @@
-"""EXP3.G: learning from experts of which every round shows only some (Alon et al. 2015; Nan, Algorithm 6).
+"""EXP3.G: learning from experts when every round reveals only some of the losses (Alon et al. 2015; Nan, Algorithm 6).
 
-Each round draws an expert, mostly by its weight, sometimes from a set of explorers that together show every loss. A loss that
-is seen is divided by the probability of seeing it: the estimates are unbiased, and experts with small estimated totals gain
+Each round draws an expert, mostly by its weight, sometimes from a set of explorers that together reveal every loss. An observed
+loss is divided by the probability of observing it: the estimates are unbiased, and experts with small estimated totals gain
 weight.
 """
 
@@ -34,7 +34,7 @@ class WeightedExperts:
         self.restart()
 
     def restart(self) -> None:
-        """Forget everything, as before the first round."""
+        """Reset to the state before the first round."""
         self.n_rounds = 0
         self.totals: Array = np.zeros(self.n_experts)
 
@@ -47,7 +47,7 @@ class WeightedExperts:
 
     @property
     def best(self) -> int:
-        """The expert with the least estimated loss."""
+        """The expert with the lowest estimated loss."""
         return int(self.totals.argmin())
 
     def _matrix(self, losses: ArrayLike, n: int | None = None) -> Array:
@@ -65,7 +65,7 @@ class WeightedExperts:
 
 
 def check_seen(losses: Array, seen: Flags) -> None:
-    """Losses that were shown have to be numbers from 0 on; the others may be anything."""
+    """Check that observed losses are finite and not negative; the others may be anything."""
     bad = seen & ~(np.isfinite(losses) & (losses >= 0))
     if bad.any():
         t, i = (int(v) for v in np.argwhere(bad)[0])
@@ -76,7 +76,7 @@ def check_seen(losses: Array, seen: Flags) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """What was decided for n examples, and all that learning from the answers needs.
+    """Decisions for n examples, and what learning from the answers needs.
 
     Attributes
     ----------
@@ -97,19 +97,19 @@ class Decisions:
 
 
 class RequestLearner(WeightedExperts):
-    """EXP3.G where an expert either asks, which costs the same for all and shows every loss, or shows nothing.
+    """EXP3.G for experts that either ask, at the same cost for all, and reveal every loss, or reveal nothing.
 
-    A round in which nobody asks changes no weight. Takes time O(K) per round, and at least one expert has to ask in each.
+    A round without a question changes no weight. It takes time O(K) per round, and at least one expert must ask in each.
 
     Parameters
     ----------
     n_experts : int
     evaluation_cost : float
-        Of asking. Above 1, losses are counted in units of it.
+        Cost of asking. Above 1, losses are counted in units of it.
     horizon : int, "doubling" or None, default=None
         Number of rounds, if known; see ``LearningSchedule``.
     learning_rate, exploration : float, default=None
-        η and γ, instead of those for which the bound is least.
+        η and γ. None: those that minimise the bound.
     random_state : int, Generator or None, default=None
 
     Examples
@@ -133,7 +133,7 @@ class RequestLearner(WeightedExperts):
     ) -> None:
         if not 0 < evaluation_cost < math.inf:
             raise ValueError(
-                f"evaluation_cost is {evaluation_cost}; it has to be positive: what is free is best asked every time"
+                f"evaluation_cost is {evaluation_cost}; it must be positive: if questions are free, always ask"
             )
         self.evaluation_cost = evaluation_cost
         self._unit = max(1.0, evaluation_cost)
@@ -143,21 +143,21 @@ class RequestLearner(WeightedExperts):
         super().__init__(n_experts, schedule, random_state)
 
     def run(self, asks: ArrayLike, losses: ArrayLike) -> Decisions:
-        """Play a round per row: who would ask (n, K), and the losses (n, K), read only in rows that are asked."""
+        """Play one round per row: ``asks`` (n, K), and losses (n, K), read only in rows that are asked."""
         flags = self._flags(asks)
         return self._rounds(flags, self._matrix(losses, len(flags)))
 
     def decide(self, asks: ArrayLike) -> Decisions:
-        """Draw an expert per row of ``asks`` (n, K) without learning; ``learn`` takes the answers when they are there."""
+        """Draw an expert per row of ``asks`` (n, K) without learning; ``learn`` takes the answers later."""
         return self._rounds(self._flags(asks), None)
 
     def learn(self, decisions: Decisions, losses: ArrayLike) -> None:
-        """Take the losses (n, K) of examples decided before; rows that were not asked may be anything, such as NaN."""
+        """Learn from the losses (n, K) of decided examples; rows that were not asked may be anything, such as NaN."""
         table = self._matrix(losses, len(decisions.asked))
-        asked = decisions.asked
-        check_seen(table, np.repeat(asked[:, None], self.n_experts, axis=1))
+        requests = decisions.asked
+        check_seen(table, np.repeat(requests[:, None], self.n_experts, axis=1))
         estimates = np.zeros(table.shape)
-        estimates[asked] = table[asked] / decisions.probability[asked, None]
+        estimates[requests] = table[requests] / decisions.probability[requests, None]
         self.totals += estimates.sum(axis=0) / self._unit
 
     def _rounds(self, asks: Flags, losses: Array | None) -> Decisions:
@@ -177,12 +177,12 @@ class RequestLearner(WeightedExperts):
                 rates.exploration[part],
                 _NOT_CHARGED,
             )
-        asked = asks[np.arange(n), played]
+        requests = asks[np.arange(n), played]
         if losses is not None:
-            check_seen(losses, np.repeat(asked[:, None], self.n_experts, axis=1))
+            check_seen(losses, np.repeat(requests[:, None], self.n_experts, axis=1))
         self.totals = totals
         self.n_rounds += n
-        return Decisions(played, asked, asks, seen)
+        return Decisions(played, requests, asks, seen)
 
     def _flags(self, asks: ArrayLike) -> Flags:
         flags = np.ascontiguousarray(asks, dtype=np.bool_)

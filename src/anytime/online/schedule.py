@@ -1,4 +1,4 @@
-"""How fast to learn and how often to explore in every round, and what is proved of the regret then.
+"""Learning and exploration rates of every round, and the regret bound.
 
 K experts, T rounds, an answer of the remote model costs c (Nan, *Learning to Predict under a Budget*, sections 6.2 and 6.3).
 With learning rate η and exploration rate γ, of which one in D explorers sees a given loss, the regret is at most
@@ -31,24 +31,24 @@ DECREASING = 13 / 12  # rates that fall with t instead: (1 + 3/4 + 3/2) / 3, see
 
 @dataclass(frozen=True)
 class LearningSchedule:
-    """Rates of every round, and where to start afresh.
+    """Rates of every round, and the rounds of restarts.
 
     Parameters
     ----------
     log_experts : float
     horizon : int, "doubling" or None
-        The number of rounds, if it is known. None: rates that fall as if every round were the last. "doubling": forget all
-        after 1, 3, 7, … rounds, and proceed as if the next 2, 4, 8, … were all.
+        Number of rounds, if known. None: rates that fall as if every round were the last. "doubling": restart after 1, 3, 7,
+        … rounds, each time as if the next 2, 4, 8, … were all.
     evaluation_cost : float, default=1.0
         In (0, 1].
     n_explorers : int, default=1
     learning, exploration : float, default=None
-        Rates that take the place of the computed ones.
+        Rates that replace the computed ones.
 
     Warns
     -----
     UserWarning
-        If a known horizon is so short that every round has to explore.
+        If a known horizon is so short that every round explores.
     """
 
     log_experts: float
@@ -59,13 +59,13 @@ class LearningSchedule:
     exploration: float | None = None
 
     def __post_init__(self) -> None:
-        known = self.horizon is None or self.horizon == "doubling"
-        if not known and not (isinstance(self.horizon, int | np.integer) and self.horizon > 0):
-            raise ValueError(f"horizon is {self.horizon!r}; say a number of rounds, 'doubling' or None")
+        usable = self.horizon is None or self.horizon == "doubling"
+        if not usable and not (isinstance(self.horizon, int | np.integer) and self.horizon > 0):
+            raise ValueError(f"horizon must be a number of rounds, 'doubling' or None, not {self.horizon!r}")
         if self.learning is not None and not self.learning > 0:
-            raise ValueError(f"the learning rate is {self.learning}; it has to be positive")
+            raise ValueError(f"the learning rate is {self.learning}; it must be positive")
         if self.exploration is not None and not 0 <= self.exploration <= 1:
-            raise ValueError(f"the exploration rate is {self.exploration}; it has to lie in [0, 1]")
+            raise ValueError(f"the exploration rate is {self.exploration}; it must be in [0, 1]")
         needed = self.n_explorers * self.log_experts / self.evaluation_cost**2
         if isinstance(self.horizon, int) and self.exploration is None and self.horizon < needed:
             warnings.warn(
@@ -87,7 +87,7 @@ class LearningSchedule:
         return Rates(np.asarray(learning, dtype=np.float64), np.asarray(exploration, dtype=np.float64))
 
     def stretches(self, done: int, n_rounds: int) -> Iterator[tuple[slice, bool]]:
-        """The coming rounds in pieces without a restart, and whether a piece begins with one."""
+        """The next rounds in pieces without a restart, and whether a piece starts with one."""
         start = 0
         while start < n_rounds:
             first = done + start + 1
@@ -101,7 +101,7 @@ class LearningSchedule:
 
 @dataclass(frozen=True)
 class Rates:
-    """How fast to learn (η) and how often to explore (γ); numbers, or one per round."""
+    """Learning rate (η) and exploration rate (γ); numbers, or one per round."""
 
     learning: Array
     exploration: Array
@@ -110,7 +110,7 @@ class Rates:
 def best_rates(
     log_experts: float, horizon: ArrayLike, evaluation_cost: float = 1.0, *, n_explorers: int = 1
 ) -> Rates:
-    """The rates that make the bound least.
+    """The rates that minimise the bound.
 
     Below ``T = D log K / c²`` the best exploration rate would exceed 1. There every round explores; the rates are those of
     that many rounds, and the bound holds because asking every time loses at most ``c T``.
@@ -120,9 +120,9 @@ def best_rates(
     log_experts : float
         log K.
     horizon : int or (n,) int
-        T; several for a schedule.
+        T; an array for a schedule.
     evaluation_cost : float, default=1.0
-        Of an answer of the remote model, in (0, 1].
+        Cost of an answer of the remote model, in (0, 1].
     n_explorers : int, default=1
         D, the size of the exploration set.
 
@@ -151,14 +151,14 @@ def regret_upper_bound(
     n_explorers: int = 1,
     schedule: str = "known",
 ) -> float:
-    """What the expected regret of EXP3.G cannot exceed, ``3 c^(1/3) (D log K)^(1/3) T^(2/3)``.
+    """Upper bound on the expected regret of EXP3.G, ``3 c^(1/3) (D log K)^(1/3) T^(2/3)``.
 
     Parameters
     ----------
     n_experts, horizon : int
         K and T.
     evaluation_cost : float, default=1.0
-        Of an answer of the remote model. Above 1, losses are counted in units of it.
+        Cost of an answer of the remote model. Above 1, losses are counted in units of it.
     n_explorers : int, default=1
     schedule : {"known", "decreasing", "doubling"}, default="known"
         Whether T was known. "decreasing": rates fall as if every round were the last; the second-order bound of Hedge,
@@ -168,7 +168,7 @@ def regret_upper_bound(
     Warns
     -----
     UserWarning
-        If T is so short that every round has to explore: the bound holds, but nothing is gained by learning.
+        If T is so short that every round explores: the bound holds, but learning gains nothing.
 
     Examples
     --------
@@ -178,12 +178,12 @@ def regret_upper_bound(
     check_sizes(n_experts, horizon, evaluation_cost)
     factors = {"known": 1.0, "decreasing": DECREASING, "doubling": DOUBLING}
     if schedule not in factors:
-        raise ValueError(f"schedule is {schedule!r}; say one of {', '.join(factors)}")
+        raise ValueError(f"schedule is {schedule!r}; it must be one of {', '.join(factors)}")
     return factors[schedule] * upper_bound(math.log(n_experts), horizon, evaluation_cost, n_explorers)
 
 
 def upper_bound(log_experts: float, horizon: int, evaluation_cost: float, n_explorers: int) -> float:
-    """``3 c^(1/3) (D log K)^(1/3) T^(2/3)``, in units of the cost where that is above 1."""
+    """``3 c^(1/3) (D log K)^(1/3) T^(2/3)``, in units of the cost if that is above 1."""
     unit = max(1.0, evaluation_cost)
     price = evaluation_cost / unit
     if horizon < n_explorers * log_experts / price**2:
@@ -200,5 +200,5 @@ def check_sizes(n_experts: int, horizon: int, evaluation_cost: float) -> None:
         raise ValueError(f"{n_experts} experts and {horizon} rounds; at least one of each is needed")
     if not 0 < evaluation_cost < math.inf:
         raise ValueError(
-            f"evaluation_cost is {evaluation_cost}; it has to be positive: what is free is best asked every time"
+            f"evaluation_cost is {evaluation_cost}; it must be positive: if questions are free, always ask"
         )

@@ -24,14 +24,14 @@ Loss = Callable[[Labels, Labels], Array]
 
 @dataclass(frozen=True, eq=False)
 class Verdicts:
-    """What the selector decided for n examples.
+    """Decisions of the selector for n examples.
 
     Attributes
     ----------
     asked : (n,) bool
-        Which go to the remote model.
+        Which examples go to the remote model.
     answers : (n,)
-        Local answers; of no meaning where ``asked``.
+        Local answers; meaningless where ``asked``.
     """
 
     asked: NDArray[np.bool_]
@@ -42,27 +42,27 @@ class Verdicts:
 
 
 class OnlineSelector(BaseEstimator):  # type: ignore[misc]
-    """Learns on the fly which gate and local model to trust, with regret ``O((log K)^(1/3) T^(2/3))`` on any sequence.
+    """Learn online which gate and local model to trust, with regret ``O((log K)^(1/3) T^(2/3))`` on any sequence.
 
-    In each round one expert, a gate with a local model, is drawn. If its gate asks, the remote model answers at a price, and
-    its answer, taken for the truth, tells how all experts would have done. If not, the local model answers and nothing is
-    learned. Works for sequences of any kind: nothing is assumed of how examples come about.
+    Each round draws one expert, a gate with a local model. If its gate asks, the remote model answers at a price, and its answer,
+    taken as the truth, reveals the losses of all experts. If not, the local model answers and nothing is learned. Nothing is
+    assumed about the sequence of examples.
 
     Parameters
     ----------
     experts : Experts, or sequence of Expert or of fitted classifiers
-        Classifiers become experts that ask where they doubt, see ``Experts.confident``. They are not fitted again. One
+        Classifiers become experts that ask when they are uncertain, see ``Experts.confident``. They are not refitted. An
         expert that always asks is added if there is none.
     remote : estimator or callable, default=None
-        The remote model. None: its answers are given to ``partial_fit`` or ``learn``.
+        The remote model. None: its answers are passed to ``partial_fit`` or ``learn``.
     evaluation_cost : float, default=0.1
-        Price of evaluating one stage, features apart, in the unit of ``costs``. Here of asking the remote model, where a wrong
-        local answer costs 1. Above 1, where no question is worth its price,
-        losses and with them the bound are counted in units of it.
+        Price of evaluating one stage, without its features, in the unit of ``costs``. Here the price of asking the
+        remote model, in units of one wrong local answer. Above 1, when no question is worth its price, losses and the bound
+        are counted in units of it.
     horizon : int, "doubling" or None, default=None
-        How many examples will come, if known. None: rates that fall as examples come. "doubling": restarts.
+        Number of examples, if known. None: rates that decrease as examples arrive. "doubling": restarts.
     loss : callable, default=None
-        From answers (n,) and truths (n,) to losses in [0, 1]. None: 1 where they differ.
+        Function from answers (n,) and truths (n,) to losses in [0, 1]. None: 1 if they differ.
     random_state : int, Generator or None, default=None
         Seed; the same seed gives the same model.
 
@@ -71,17 +71,22 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
     experts_ : Experts
     learner_ : RequestLearner
     answers_, asked_, played_ : (n,)
-        Of the rows of the last ``partial_fit``: what was answered, whether it was the remote model, and the expert drawn.
+        For the rows of the last ``partial_fit``: the answer, whether the remote model gave it, and the expert drawn.
     n_rounds_, n_asked_ : int
-        Rounds so far, and how many of them were asked.
+        Number of rounds so far, and of questions.
     best_expert_ : int
     weights_ : (K,)
     regret_bound_ : float
 
+    See Also
+    --------
+    LadderClassifier : Learns from labelled rows when to ask.
+    AdaptiveClassifier : Learns a gate from labelled rows.
+
     Notes
     -----
-    There is no plan: experts are drawn anew for each row, and what is learned from one row changes the answer to the next.
-    Rows have no weights: the bound on the regret is for losses of at most 1 that count alike.
+    There is no plan: an expert is drawn for each row, and learning from one row changes the answer to the next. Rows have no
+    weights: the regret bound is for equally weighted losses of at most 1.
 
     Examples
     --------
@@ -110,7 +115,7 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------------ learning
 
     def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
-        """Forget everything, and begin with these rows; see ``partial_fit``."""
+        """Start over with these rows; see ``partial_fit``."""
         if hasattr(self, "learner_"):
             del self.learner_
         return self.partial_fit(X, y)
@@ -122,22 +127,22 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Answer the rows of X in their order, and learn from those that are asked.
+        """Answer the rows of X in order, and learn from those that are asked.
 
         Parameters
         ----------
         X : (n, d)
         y : (n,), default=None
-            What the remote model would say, of which only rows that are asked are read. None: ``remote`` is asked.
+            Answers of the remote model; only rows that are asked are read. None: ``remote`` is asked.
         classes : (C,), default=None
-            Ignored: labels are only compared, and new ones may come at any time.
+            Ignored: labels are only compared, and new ones may appear at any time.
         sample_weight : None
-            All rows count alike.
+            Must be None: all rows have equal weight.
 
         Raises
         ------
         ValueError
-            There are weights, or neither labels nor a remote model.
+            If there are weights, or neither labels nor a remote model.
         """
         if sample_weight is not None:
             raise ValueError(
@@ -151,9 +156,9 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         return self._live(X)
 
     def decide(self, X: Any) -> Verdicts:
-        """Draw an expert for each row: which rows to ask, and local answers for the others. ``learn`` takes what comes back.
+        """Draw an expert for each row: which rows to ask, and local answers for the others; ``learn`` takes the labels.
 
-        All rows are decided by what was learned before. Give few at a time, or those that arrive together.
+        All rows are decided with the current weights, so pass few at a time, or those that arrive together.
         """
         self._start()
         opinions = self.experts_.consult(X)
@@ -162,16 +167,16 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         return Verdicts(decisions.asked, opinions.answers_of(decisions.played), decisions, opinions)
 
     def learn(self, verdicts: Verdicts, y: ArrayLike) -> Self:
-        """Learn from the truth about the rows asked, in their order: one label for each True in ``verdicts.asked``.
+        """Learn from the true labels of the rows asked, in order: one for each True in ``verdicts.asked``.
 
-        Verdicts can be learned from once.
+        Verdicts can be used only once.
         """
-        asked = verdicts.asked
-        labels = self._labels(y, int(asked.sum()))
+        requests = verdicts.asked
+        labels = self._labels(y, int(requests.sum()))
         if verdicts._learned:
             raise ValueError("these verdicts were learned from already; a second time they would count twice")
         losses = np.zeros(verdicts._opinions.asks.shape)
-        losses[asked] = self._losses(verdicts._opinions.at(asked), labels)
+        losses[requests] = self._losses(verdicts._opinions.at(requests), labels)
         self.learner_.learn(verdicts._decisions, losses)
         object.__setattr__(verdicts, "_learned", True)
         return self
@@ -215,11 +220,11 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
     def _losses(self, opinions: Opinions, labels: Labels) -> Array:
         """(n, K) losses of all experts if the labels (n,) are true."""
         loss = self.loss if self.loss is not None else np.not_equal
-        known = np.flatnonzero(~_missing(labels))
-        self._check_known(labels[known])
+        labelled = np.flatnonzero(~_missing(labels))
+        self._check_known(labels[labelled])
         errors = np.full(opinions.answers.shape, np.nan)  # refused by the learner if it has to be read
         for j, column in enumerate(opinions.answers.T):
-            errors[known, j] = loss(column[known], labels[known])
+            errors[labelled, j] = loss(column[labelled], labels[labelled])
         return opinions.losses(self.evaluation_cost, errors)
 
     def _check_known(self, labels: Labels) -> None:
@@ -228,12 +233,12 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         models += [] if self.remote is None else [self.remote]
         if self.loss is not None or not all(hasattr(model, "classes_") for model in models):
             return
-        known = {label for model in models for label in np.asarray(model.classes_).tolist()}
-        strange = sorted({*labels.tolist()} - known, key=repr)
+        possible = {label for model in models for label in np.asarray(model.classes_).tolist()}
+        strange = sorted({*labels.tolist()} - possible, key=repr)
         if strange:
             raise ValueError(
-                f"no model knows the labels {strange[:5]}; they know {sorted(known, key=repr)[:8]}: give y in the same labels, "
-                "or with more classes a loss="
+                f"no model was trained on the labels {strange[:5]}; their classes are {sorted(possible, key=repr)[:8]}: "
+                "give y in the same labels, or with more classes a loss="
             )
 
     @staticmethod
@@ -248,35 +253,35 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------------ what was learned
 
     def predict(self, X: Any) -> Labels:
-        """Answers of the best expert so far, without learning; where it asks, those of ``remote``."""
+        """Answers of the best expert so far, or of ``remote`` where it asks, without learning."""
         opinions = self._opinions(X)
-        asked = opinions.asks[:, self.best_expert_]
+        requests = opinions.asks[:, self.best_expert_]
         answers = opinions.answers_of(np.full(len(X), self.best_expert_, dtype=np.int32))
-        if not asked.any():
+        if not requests.any():
             return answers
         if self.remote is None:
             raise ValueError(
-                f"{int(asked.sum())} of {len(X)} rows go to the remote model, and there is none; give remote="
+                f"{int(requests.sum())} of {len(X)} rows go to the remote model, and there is none; give remote="
             )
-        return _filled(answers, asked, answers_of(self.remote, X[asked]))
+        return _filled(answers, requests, answers_of(self.remote, X[requests]))
 
     def route(self, X: Any) -> NDArray[np.bool_]:
-        """(n,) which rows the best expert so far would ask the remote model about."""
+        """(n,) rows for which the best expert so far would ask the remote model."""
         return np.asarray(self._opinions(X).asks[:, self.best_expert_])
 
     def expert_losses(self, X: Any, y: ArrayLike) -> Array:
-        """(n, K) what every expert would lose on the rows, to hold against those of ``played_``."""
+        """(n, K) losses of every expert on the rows, to compare with those of ``played_``."""
         self._start()
         return self._losses(self.experts_.consult(X), self._labels(y, len(X)))
 
     @property
     def best_expert_(self) -> int:
-        """The expert with the least estimated loss; ``experts_.experts`` lists them."""
+        """The expert with the lowest estimated loss; ``experts_.experts`` lists them."""
         return self._learner.best
 
     @property
     def weights_(self) -> Array:
-        """(K,) the probability of each expert in the coming round, exploration apart."""
+        """(K,) probability of each expert in the next round, without exploration."""
         return self._learner.weights
 
     @property
@@ -286,7 +291,7 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
 
     @property
     def regret_bound_(self) -> float:
-        """What the expected loss so far can exceed that of the best expert by, at most; 0 before the first round."""
+        """Upper bound on the excess of the expected loss so far over that of the best expert; 0 before the first round."""
         learner = self._learner
         if not learner.n_rounds:
             return 0.0
@@ -307,10 +312,10 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         return self.experts_.consult(X)
 
 
-def _experts_of(given: Experts | Sequence[Any]) -> Experts:
-    if isinstance(given, Experts):
-        return given
-    listed = list(given)
+def _experts_of(experts: Experts | Sequence[Any]) -> Experts:
+    if isinstance(experts, Experts):
+        return experts
+    listed = list(experts)
     if all(isinstance(expert, tuple) for expert in listed):
         return Experts(listed)
     if any(isinstance(expert, Expert) for expert in listed):

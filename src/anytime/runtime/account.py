@@ -1,4 +1,4 @@
-"""A mean budget over a stream of single examples: what was saved on some of them is spent on others."""
+"""A mean budget over a stream of single examples: what some save, others spend."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _HORIZON = 20  # examples over which what was saved, or spent too much, is made 
 
 
 class Account:
-    """What examples of a stream have cost so far, and what the next one may cost on average.
+    """The cost of a stream of examples so far, and the mean budget for the next one.
 
-    A model turns a mean budget into thresholds that held-out rows have set. New rows are not those rows, so what they really
-    cost drifts from it. The account tells the model a little more than ``mean_budget`` while money is left over, and a little
-    less while too much was spent. After T examples the mean is off by at most some tens of the largest step between two budgets
-    that buy something else, divided by T. Any thread may use it.
+    A model turns a mean budget into thresholds learned on held-out rows. The cost of new rows drifts from it, because they are
+    other rows. The account gives the model a little more than ``mean_budget`` while money is left over, and a little less after
+    too much was spent. After T examples the mean is off by at most some tens of the largest step between two budgets that buy
+    something else, divided by T. Any thread may use it.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Account:
     count : int
         Examples so far.
     spent : float
-        What they have cost.
+        Their total cost.
 
     Examples
     --------
@@ -48,20 +48,20 @@ class Account:
 
     @property
     def saved(self) -> float:
-        """What examples so far have left over; negative where they have spent too much."""
+        """Money left over so far; negative if too much was spent."""
         return self.mean_budget * self.count - self.spent
 
     @property
     def mean(self) -> float:
-        """What examples have cost on average."""
+        """Mean cost of the examples so far."""
         return self.spent / self.count if self.count else 0.0
 
     def allowance(self, first: float = 0.0) -> float:
-        """The mean budget for the next example; ``first``: what the cheapest purchase costs, for which money may be saved up."""
+        """The mean budget for the next example; ``first``: price of the cheapest purchase, for which money may be saved up."""
         allowed = max(self.mean_budget + self.saved / _HORIZON, 0.0)
         return self.mean_budget + self.saved if allowed < first <= self.mean_budget + self.saved else allowed
 
     def note(self, cost: float, count: int = 1) -> None:
-        """Examples have been answered at this cost, all of them together."""
+        """Record the total cost of answered examples."""
         with self._lock:
             self.count, self.spent = self.count + count, self.spent + float(cost)

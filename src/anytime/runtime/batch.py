@@ -1,7 +1,7 @@
-"""Many examples through the stages together: stage by stage over all of them, so that every one always has an answer.
+"""Run many examples through the stages together: stage by stage over all of them, so that each always has an answer.
 
-The batch as a whole has a budget of cost or time; stages spend it on the rows that they work on, and margin filters keep rows out
-that are decided (Grubb, *Anytime Prediction*, section 6.4.2). Examples may join and leave at any time.
+The batch as a whole has a budget of cost or time; stages spend it on the rows that they work on, and margin filters skip rows
+that are already decided (Grubb, *Anytime Prediction*, section 6.4.2). Examples may join and leave at any time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anytime.engine import Stop
 from anytime.estimator import AnytimeModel
 from anytime.features import Features
 from anytime.rows import warn_of_absent
-from anytime.runtime.bounds import Bounds
+from anytime.runtime.bounds import Bounds, check_ends
 from anytime.runtime.layout import Layout
 from anytime.runtime.tile import Tile, Work
 from anytime.runtime.timing import Timings
@@ -32,7 +32,7 @@ Part = tuple[Tile, Answer, NDArray[np.bool_]]
 
 
 class BatchSession:
-    """A model and a changing set of examples that go through its stages together.
+    """A model and a changing set of examples that run through its stages together.
 
     One thread computes at a time; any thread may ``read``, ``add`` and ``pop`` meanwhile.
 
@@ -43,20 +43,24 @@ class BatchSession:
         A table need not have all columns: see ``anytime.rows``.
     features : Features, default=None
     budget : float, default=None
-        What each row may cost, by the model's meter. None: the model's ``budget``.
+        The most that each row may pay, by the model's meter. None: the model's ``budget``.
     confidence : float, default=None
-        A row goes no further as soon as its leading class is this likely.
+        A row stops as soon as its leading class has this probability.
     slice_seconds : float, default=1e-3
-        About how long it takes, at most, from one point where the work can be interrupted to the next.
+        Approximate maximum time between two points at which work can be interrupted.
     tile_rows : int, default=1024
-        Rows that are kept, and published to readers, together.
+        Number of rows that are stored, and published to readers, together.
     clock : callable, default=time.monotonic
 
     Attributes
     ----------
     reason : str
         Why the last call of ``advance`` ended: "complete", "budget", "deadline", "stages", "stop", "confidence", "groups" (rows
-        lack some) or "failed" (an extractor has).
+        lack some) or "failed" (an extractor did).
+
+    See Also
+    --------
+    Session : One example at a time.
 
     Examples
     --------
@@ -67,7 +71,7 @@ class BatchSession:
     >>> batch = at.BatchSession(at.make_anytime(forest), X)
     >>> batch.read().stage.tolist()
     [0, 0, 0, 0]
-    >>> batch.advance(stages=2).stage.tolist()
+    >>> batch.advance(max_stages=2).stage.tolist()
     [2, 2, 2, 2]
     >>> batch.advance().prediction.tolist()
     [0, 0, 1, 1]
@@ -110,7 +114,7 @@ class BatchSession:
     # ------------------------------------------------------------------ joining and leaving
 
     def add(self, examples: Any) -> NDArray[np.intp]:
-        """Let examples join; they start at the first stage. Returns their numbers, which ``pop`` takes."""
+        """Add examples, which start at the first stage; return their numbers, for ``pop``."""
         held, size = None, self.tile_rows
         if self.features is None:
             rows = self.model._read_in(examples)
@@ -134,7 +138,7 @@ class BatchSession:
         return Tile(self._layout, X, raws, self._bounds, self._timings, self.clock, held)
 
     def pop(self, numbers: ArrayLike) -> Answer:
-        """Read some examples and let them leave: no more work is done on them."""
+        """Read some examples and remove them: no more work is done on them."""
         wanted = np.asarray(numbers, dtype=np.intp).reshape(-1)
         with self._members:
             parts: list[Part] = []
@@ -156,50 +160,51 @@ class BatchSession:
         for first, tile in self._tiles:
             if first <= number < first + len(tile.gone) and not tile.gone[number - first]:
                 return first, tile
-        raise ValueError(f"there is no example {number}; it has left, or never joined")
+        raise ValueError(f"there is no example {number}: it has left, or was never in this batch")
 
     @property
     def numbers(self) -> NDArray[np.intp]:
-        """The examples that are here, in the order in which ``read`` gives them."""
-        found = [first + np.flatnonzero(~tile.gone) for first, tile in self._tiles]
-        return np.concatenate(found) if found else np.empty(0, dtype=np.intp)
+        """The current examples, in the order of ``read``."""
+        numbers = [first + np.flatnonzero(~tile.gone) for first, tile in self._tiles]
+        return np.concatenate(numbers) if numbers else np.empty(0, dtype=np.intp)
 
     # ------------------------------------------------------------------ going on
 
     def advance(
         self,
         *,
-        seconds: float | None = None,
+        deadline: float | None = None,
         budget_total: float | None = None,
-        stages: int | None = None,
+        max_stages: int | None = None,
         stop: Stop | None = None,
     ) -> Answer:
-        """Work until a bound is met; call it again to go on.
+        """Work until a bound is reached; call it again to continue.
 
         Parameters
         ----------
-        seconds : float, default=None
-            From now.
+        deadline : float, default=None
+            Seconds from now.
         budget_total : float, default=None
-            What all examples, also those that have left, may have cost together when it ends. Never exceeded: rows are
-            taken in the order of their margins as long as what a stage may cost them fits.
-        stages : int, default=None
-            Stages that the examples have done when it ends. Rows that filters keep out of what follows may be further.
+            Total cost at the end of all examples, including those that have left. Never exceeded: rows are processed in order
+            of their margins as long as the maximum cost of the stage fits.
+        max_stages : int, default=None
+            Stages that the examples have done at the end. Rows that skip the following filters may be further.
         stop : StopFlag, threading.Event or similar, default=None
         """
         began = self.clock()
-        due = self.model._due(began, seconds)
+        check_ends(max_stages, stop)
+        due = self.model._due(began, deadline)
         if budget_total is not None and not budget_total >= 0:
             raise ValueError(f"budget_total must be a non-negative number, not {budget_total}")
         total = None if budget_total is None else self._layout.plan.costs.costs.budget_ticks(budget_total)
-        bounds = Bounds(self._layout.n_stages if stages is None else stages, due=due, stop=stop)
+        bounds = Bounds(self._layout.n_stages if max_stages is None else max_stages, due=due, stop=stop)
         with self._writer:
             reason = ""
             while not reason:
                 reason = self._unit(bounds, total)
             self.reason = reason
             self._seconds += self.clock() - began
-            if seconds is not None:
+            if deadline is not None:
                 self._timings.finish(self.clock() - due)
             return self.read()
 
@@ -225,7 +230,7 @@ class BatchSession:
     # ------------------------------------------------------------------ reading
 
     def read(self) -> Answer:
-        """The answers now, of all examples that are here, in the order in which they joined. Never waits for work in progress."""
+        """The current answers of all examples, in the order in which they were added. Never waits for work in progress."""
         return self._answer([(tile, tile.snapshot, ~tile.gone) for _, tile in self._tiles])
 
     def _answer(self, parts: list[Part]) -> Answer:
@@ -237,7 +242,7 @@ class BatchSession:
         return Answer.joined(rows, elapsed=self._seconds, reason=self.reason, failures=failures)
 
     def statistics(self) -> dict[str, Any]:
-        """What happened so far: rows, the share that is finished, the share that each stage has worked on, cost and times."""
+        """Statistics so far: rows, the share finished, the share that each stage has worked on, cost and times."""
         tiles = [tile for _, tile in self._tiles]
         here = sum(int((~tile.gone).sum()) for tile in tiles)
         finished = sum(int((tile.snapshot.finished & ~tile.gone).sum()) for tile in tiles)

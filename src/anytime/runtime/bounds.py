@@ -1,4 +1,4 @@
-"""When a run has to stop: cost, time, stages, confidence, or somebody else's word."""
+"""When a run has to stop: cost, time, stages, confidence, or a stop flag."""
 
 from __future__ import annotations
 
@@ -46,10 +46,8 @@ class Bounds:
         plan = model.plan_
         if budget is not None and np.ndim(budget):
             raise ValueError("a session has one example and takes one budget, not an array")
-        if max_stages is not None and not is_amount(max_stages):
-            raise ValueError(f"max_stages must be a non-negative number, not {max_stages!r}")
+        check_ends(max_stages, stop)
         _check_confidence(model, confidence)
-        _check_stop(stop)
         due = model._due(now, deadline)
         stages, most, policy = model._reach(budget, mean_budget)
         until, cap = int(stages), int(UNLIMITED) if most is None else min(int(most), plan.limit_ticks)
@@ -65,7 +63,7 @@ class Bounds:
 
     @property
     def stepwise(self) -> bool:
-        """Whether somebody looks at the answer after each stage."""
+        """Whether the answer after each stage is checked."""
         return self.confidence is not None or self.margins is not None
 
     def has_margin(self, scores: Array, answered: NDArray[np.int32], link: Link) -> NDArray[np.bool_]:
@@ -77,7 +75,7 @@ class Bounds:
 
     @property
     def hurried(self) -> bool:
-        """Whether somebody waits: an extractor must then not run where it could hold up the answer."""
+        """Whether a deadline or a stop flag is set: extractors must then not block the answer."""
         return self.due < np.inf or self.stop is not None
 
     def interrupted(self, now: float) -> str:
@@ -91,13 +89,14 @@ def _check_confidence(model: AnytimeModel, confidence: float | None) -> None:
     if confidence is None:
         return
     if not LINKS[model.plan_.link].classifies:
-        raise ValueError(
-            f"confidence stops classifiers; a {type(model).__name__} predicts numbers and has none"
-        )
+        raise ValueError(f"confidence needs a classifier, but a {type(model).__name__} predicts numbers")
     if not is_amount(confidence) or not 0.0 < confidence <= 1.0:
         raise ValueError(f"confidence must be a probability in (0, 1], not {confidence!r}")
 
 
-def _check_stop(stop: Any) -> None:
+def check_ends(max_stages: Any, stop: Any) -> None:
+    """Refuse what says when to end, where it is no number of stages or no flag."""
+    if max_stages is not None and not is_amount(max_stages):
+        raise ValueError(f"max_stages must be a non-negative number, not {max_stages!r}")
     if stop is not None and not callable(getattr(stop, "is_set", None)):
         raise ValueError(f"stop must have is_set(), as threading.Event does; {type(stop).__name__} has not")

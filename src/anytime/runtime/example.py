@@ -65,7 +65,7 @@ class Example:
                 warn_of_absent(rows)
             self.X = rows.X.copy()
             self.available = np.ones(n_groups, dtype=bool) if rows.held is None else rows.held.copy()
-            self.failures = {layout.names[g]: "is not there" for g in np.flatnonzero(~self.available)}
+            self.failures = {layout.names[g]: "not available" for g in np.flatnonzero(~self.available)}
         else:
             self.X = np.full((1, n_features), np.nan) if X is None else X
             self.available = np.zeros(n_groups, dtype=bool) if available is None else available

@@ -63,9 +63,8 @@ class Layout:
         self.strides = [probe.is_native(b) for b in range(len(plan.blocks))]
         self.native = [native and not plan.has_rules(b) for b, native in enumerate(self.strides)]
         if features is not None:
-            self.strides = (
-                self.native
-            )  # what a filter keeps out must not be fetched: such stages go one by one
+            # what a filter keeps out must not be fetched: such stages go one by one
+            self.strides = self.native
             self._check(features)
 
     def _labels(self, group: str) -> Sequence[Any]:
@@ -120,9 +119,9 @@ class Layout:
             self._ways[branch] = way
         return way
 
-    def answer(self, *known: Any) -> Answer:
+    def answer(self, *parts: Any) -> Answer:
         """What is known of rows, in the terms of the model's plan."""
-        answer = self._answer(*known)
+        answer = self._answer(*parts)
         return answer if self.branch < 0 else answer.on_the_way(self.chain.plan, self.branch, self.before)
 
     @cached_property
@@ -141,8 +140,8 @@ class Layout:
     def used(self) -> NDArray[np.intp]:
         """Groups that any stage may use, with all they require."""
         parts = (self.plan, *self.plan.branches)
-        asked = {int(g) for part in parts for groups in part.stage_groups for g in groups}
-        return np.array(sorted({needed for g in asked for needed in self.closures[g]}), dtype=np.intp)
+        groups_read = {int(g) for part in parts for groups in part.stage_groups for g in groups}
+        return np.array(sorted({needed for g in groups_read for needed in self.closures[g]}), dtype=np.intp)
 
     @cached_property
     def dependents(self) -> dict[int, list[int]]:
@@ -156,10 +155,10 @@ class Layout:
 
     def missing(self, groups: Sequence[int], available: NDArray[np.bool_]) -> list[int]:
         """``groups`` and their requirements that are not available, each once, requirements first."""
-        found: dict[int, None] = {}
+        lacking: dict[int, None] = {}
         for g in groups:
-            found.update((needed, None) for needed in self.closures[g] if not available[needed])
-        return list(found)
+            lacking.update((needed, None) for needed in self.closures[g] if not available[needed])
+        return list(lacking)
 
     def _check(self, features: Features) -> None:
         costs = self.plan.costs.costs

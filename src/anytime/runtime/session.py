@@ -1,4 +1,4 @@
-"""Answers for one raw example at a time, within whatever bounds, readable at any moment.
+"""Answers for one raw example at a time, within any bounds, readable at any moment.
 
 A session is the state machine ``start -> step* -> read`` of an anytime predictor (Grubb, *Anytime Prediction*, section 6.1): it
 asks extractors only for the groups on the example's own path, keeps a ledger of what was paid, and publishes a new snapshot
@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from anytime.answer import Answer
-from anytime.costs import UNLIMITED
 from anytime.engine import Stop
 from anytime.estimator import AnytimeModel
 from anytime.features import Features
@@ -31,7 +30,7 @@ from anytime.runtime.walk import Walk
 
 
 class Session:
-    """A model, its extractors, and one example under way.
+    """A model, its extractors, and the current example.
 
     One thread computes at a time (others that try wait for it); any thread may ``read`` meanwhile.
 
@@ -39,31 +38,36 @@ class Session:
     ----------
     model : fitted AnytimeModel
     features : Features, default=None
-        Extractors for the groups that the model uses. None: examples are rows, in any form that ``anytime.rows`` reads, of which
-        some groups may not be there.
+        Extractors for the groups that the model uses. None: examples are rows, in any form that ``anytime.rows`` reads, and may
+        lack some groups.
     skip : bool, default=False
-        A stage that no longer fits into the budget or before the deadline is left out and the next one tried, instead of
-        ending the run. This leaves the trained order; refitted models never do it.
+        Whether to skip a stage that does not fit the budget or the deadline and try the next one, instead of ending the run.
+        This departs from the trained order; refitted models never skip.
     mean_budget : float, default=None
-        What the examples of ``predict`` calls that name no budget may cost on average, over this session and its siblings. An
-        ``Account`` of what they have cost makes the next ones go further, or less far.
+        Mean cost of the examples of ``predict`` calls without a budget, over this session and its siblings. An ``Account`` of
+        what they have cost adjusts how far the next ones go.
     clock : callable, default=time.monotonic
-        Seconds. Another clock is for tests; forests then look at it between native calls only.
+        Seconds. For tests; forests check a custom clock only between native calls.
 
     Attributes
     ----------
     account : Account or None
-        What examples have cost so far, where there is a mean budget.
+        What examples have cost so far, if there is a mean budget.
+
+    See Also
+    --------
+    BatchSession : Many examples at once.
+    Features : Extractors that a session calls.
 
     Notes
     -----
-    With ``deadline`` or ``stop``, and for groups with a timeout, extractors run in background threads, so that the wait for them
-    can end; an extractor that is late goes on, and ``resume`` takes its result up. Without any of these they run in the
-    calling thread. Before a deadline, a group or a stage is started only if the time that it will rarely exceed is left: at
-    first the tail in the price list (where its unit is a time), after some runs the 99th percentile of what was measured.
+    With ``deadline`` or ``stop``, and for groups with a timeout, extractors run in background threads, so that a session can stop
+    waiting for them; a late extractor continues, and ``resume`` uses its result. Otherwise they run in the calling thread. Before
+    a deadline, a group or a stage starts only if its rarely exceeded time is left: at first the tail in the price list (if its
+    unit is a time), after some runs the 99th percentile of the measured times.
 
-    A group that is started is paid for, whether it arrives or not. A stage whose features failed is left out, and all later ones
-    that need them; a refitted plan ends at its last complete stage. ``give`` brings them back.
+    A group that is started is paid for, whether it arrives or not. If the features of a stage failed, it is skipped, and so are
+    all later stages that need them; a refitted plan ends at its last complete stage. ``give`` makes them available again.
 
     Examples
     --------
@@ -103,7 +107,7 @@ class Session:
         self._of_branch: Answer | None = None  # what a branch has said of the current example
 
     def sibling(self) -> Session:
-        """A session for another example that shares what this one has learnt about the model and the machine."""
+        """A session for another example, which shares the account and the measured times of this one."""
         other = Session.__new__(type(self))
         other._open(self._layout, self.skip, self._clock, self._timings)
         other.account = self.account
@@ -112,21 +116,21 @@ class Session:
     # ------------------------------------------------------------------ the state machine
 
     def start(self, raw: Any) -> Session:
-        """Take up an example. Nothing is computed; ``read`` gives the answer before the first stage."""
+        """Start an example without computing anything; ``read`` returns the answer before the first stage."""
         with self._writer:
             self._begin(raw)
         return self
 
     def give(self, values: Mapping[str, Any]) -> Session:
-        """Hand over features of the current example that are there already, by group. No extractor is asked for them.
+        """Provide features of the current example, by group, so that no extractor is called for them.
 
-        Nothing is computed. They are paid for when a stage reads them; stages that were left out for want of them are done when
-        the example goes on.
+        Nothing is computed yet. They are paid for when a stage reads them; stages that were skipped because they were missing run
+        when the example continues.
 
         Parameters
         ----------
         values : mapping from str to vector or mapping
-            What the extractor of each group would return.
+            The value that the extractor of each group would return.
         """
         with self._writer:
             steps, layout = self._started(), self._layout
@@ -137,7 +141,7 @@ class Session:
         return self
 
     def step(self) -> bool:
-        """Do one stage, whatever it costs (within the plan's limit); return whether there is more to do."""
+        """Run one stage, whatever it costs (within the plan's limit); return whether any stage is left."""
         with self._writer:
             steps = self._on_the_chain()
             bounds = Bounds(steps.walk.done + 1, "stages", cap=self._layout.plan.limit_ticks)
@@ -155,22 +159,22 @@ class Session:
         max_stages: int | None = None,
         mean_budget: float | None = None,
     ) -> Answer:
-        """Go on with the current example within new bounds.
+        """Continue the current example within new bounds.
 
         Parameters
         ----------
         budget : float, default=None
-            What the example may have cost in all when it ends. None, and no ``mean_budget`` either: those of the model.
+            What the example may have cost in total at the end. None, without ``mean_budget``: the bounds of the model.
         deadline : float, default=None
             Seconds from now.
         confidence : float, default=None
-            Stop as soon as the leading class is this likely.
+            Stop as soon as the leading class has this probability.
         stop : StopFlag, threading.Event or similar, default=None
             Set from another thread to interrupt.
         max_stages : int, default=None
-            Stages done in all when it ends.
+            Total number of stages done at the end.
         mean_budget : float, default=None
-            What examples may cost on average, as in ``predict`` of the model.
+            What examples may cost on average, as in ``model.predict``.
         """
         called = self._clock()
         with self._writer:
@@ -193,11 +197,11 @@ class Session:
         max_stages: int | None = None,
         mean_budget: float | None = None,
     ) -> Answer:
-        """Take up an example and answer within the bounds, all of which hold together. See ``resume`` for them.
+        """Start an example and answer within the bounds, all of which hold together. See ``resume`` for them.
 
-        A budget and nothing else is known in advance: a branch of the plan may answer it, on the way to which the stages of the
-        chain are done that buy nothing else. ``resume`` goes on along the chain; the answer of the branch stays until that of the
-        chain is better on held-out rows. With ``skip=True`` it is always the chain.
+        If only a budget or a mean budget is passed, a branch of the plan may answer; before it, the session runs the stages of
+        the chain that buy only what the branch needs. ``resume`` continues along the chain, and the answer of the branch stays
+        until that of the chain is better on held-out rows. With ``skip=True`` the chain always answers.
         """
         called = self._clock()
         with self._writer:
@@ -208,22 +212,20 @@ class Session:
                 self.model, called, budget, deadline, confidence, stop, max_stages, mean_budget
             )
             self._begin(raw)
-            uncertain = (deadline, confidence, stop, max_stages, mean_budget)
-            if all(bound is None for bound in uncertain):
-                return self._within_known(bounds, budget)
-            answer = self._within(bounds)
+            uncertain = any(bound is not None for bound in (deadline, confidence, stop, max_stages))
+            answer = self._within(bounds) if uncertain else self._within_known(bounds, budget, mean_budget)
             if account is not None:
                 account.note(answer.cost)
             return answer
 
     def read(self, policy: str = "latest") -> Answer:
-        """The answer now. Legal from any thread, never waits for work in progress.
+        """The current answer. Any thread may call this; it never waits for work in progress.
 
         Parameters
         ----------
         policy : {"latest", "best_validated"}, default="latest"
-            "best_validated": the prediction of the stage so far that did best on held-out data (``plan.quality``); cost and
-            time remain those of all that was done.
+            "best_validated": the prediction of the completed stage that did best on held-out data (``plan.quality``); cost and
+            time still include all stages done.
         """
         steps = self._started()
         snapshot = steps.snapshot
@@ -235,31 +237,31 @@ class Session:
 
     @property
     def reason(self) -> str:
-        """Why the last run ended; empty while one goes on, or before the first.
+        """Why the last run ended; empty during a run, or before the first.
 
-        "complete", "budget", "deadline", "stages", "confidence", "stop", or, where a stage was left out for want of a group,
-        "groups" (the example lacks it) or "failed" (its extractor has).
+        "complete", "budget", "deadline", "stages", "confidence", "stop" or, if a stage was skipped because a group is missing,
+        "groups" (the example lacks it) or "failed" (its extractor did).
         """
         return "" if self._steps is None else self._steps.snapshot.reason
 
     @property
     def trace(self) -> Trace:
-        """What has been done with the current example, event by event."""
+        """The events of the current example so far."""
         return self._started().trace
 
     def values(self) -> dict[str, Any]:
-        """The numbers of every group that has arrived, by group."""
+        """The values of every group that has arrived, by group."""
         with self._writer:
             return self._started().walk.example.values()
 
     def statistics(self) -> dict[str, Any]:
-        """What was measured so far, over all examples and siblings: times per group and stage, overruns, errors of estimates."""
+        """Measurements over all examples and siblings: times per group and stage, overruns, errors of estimates."""
         return self._timings.summary()
 
     # ------------------------------------------------------------------ state
 
     def state(self) -> dict[str, Any]:
-        """All that continues this example elsewhere, to the same bits. Can be pickled if the raw example can."""
+        """Everything needed to continue this example elsewhere with identical results. Can be pickled if the raw example can."""
         with self._writer:
             steps = self._started()
             return {
@@ -281,7 +283,7 @@ class Session:
         skip: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> Session:
-        """A session that goes on where ``state`` was taken. The other parameters are those of the constructor."""
+        """A session that continues where ``state`` was taken. The other parameters are those of the constructor."""
         session = cls(model, features, skip=skip, clock=clock)
         if state["plan"] != _fingerprint(session._layout):
             raise ValueError(
@@ -308,15 +310,15 @@ class Session:
             self._timings.finish(self._clock() - bounds.due)
         return self.read()
 
-    def _within_known(self, bounds: Bounds, budget: float | None) -> Answer:
-        """The answer within a budget that is known in advance, and nothing else."""
+    def _within_known(self, bounds: Bounds, budget: float | None, mean_budget: float | None) -> Answer:
+        """The answer within a budget or a mean budget, and nothing else; of what is known in advance, as ``predict``."""
         steps = self._started()
         held = steps.walk.example.available if self.features is None else None
-        choice = None if self.skip else self.model._known_choice(held, budget, None, np.inf, None)
+        known = (budget, mean_budget, np.inf, None)
+        choice = None if self.skip else self.model._known_choice(held, *known)
         if choice is None or choice.branch < 0:
             return self._within(bounds)
-        money = self.model.budget if budget is None else budget
-        cap = int(UNLIMITED) if money is None else self.model.costs_.budget_ticks(money)
+        cap = int(self.model._known_ticks(*known))
         steps.turn_to(int(choice.branch))
         steps.run(Bounds(steps.layout.n_stages, "complete", cap=cap))
         if steps.walk.complete:
@@ -361,16 +363,16 @@ class Session:
             return snapshot
         if quality is None:
             raise ValueError(
-                "this model was not validated: its plan has no quality per stage to choose a best one by"
+                "policy='best_validated' needs the quality of each stage on validation rows, which this model does not have"
             )
         stage = int(np.argmax(quality[: snapshot.stage + 1]))  # the first, hence cheapest, of equals
         if stage == snapshot.stage:
             return snapshot
-        known = self._best
-        if known is None or known[0] is not snapshot:
+        best = self._best
+        if best is None or best[0] is not snapshot:
             scores = steps.walk.prefix_scores(stage, steps.skipped)[0]
-            known = self._best = snapshot, replace(snapshot, scores=scores, stage=stage)
-        return known[1]
+            best = self._best = snapshot, replace(snapshot, scores=scores, stage=stage)
+        return best[1]
 
 
 def _fingerprint(layout: Layout) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """The writer's side of a session: one unit of work after the other, each followed by a snapshot for the readers."""
 
-from __future__ import annotations
-
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +37,7 @@ class Steps:
         if layout.features is None:
             self.trace.held = layout.names if walk.example.is_whole else [*walk.example.values()]
         self.seconds = 0.0  # spent in earlier runs
-        self.blocked = False  # whether a refitted model lacks a group that it needs, and cannot go on
+        self.blocked = False  # whether a refitted model lacks a group that it needs, and cannot continue
         self._late: dict[str, str] = {}
         self._began, self._cap = clock(), int(UNLIMITED)
         n_stages, self.skipped = layout.n_stages, walk.skipped
@@ -142,7 +140,7 @@ class Steps:
 
     @property
     def _reason_of_lack(self) -> str:
-        """Why a stage was left out for want of a group: the row lacks it, or its extractor failed."""
+        """Why a stage was left out for lack of a group: the row lacks it, or its extractor failed."""
         return "groups" if self.layout.features is None else "failed"
 
     def _ask_again(self, s: int, bounds: Bounds) -> str:
@@ -277,9 +275,8 @@ class Steps:
             return self._give_up(s, failed[0], groups)
         if bounds.due < np.inf and self._expected(lacking) + self._stage_time(s) > bounds.due:
             self.timings.decline(*(self.timings.groups[g] for g in lacking))
-            return self._decline(
-                s, "deadline", bounds
-            )  # features without the stage they are for would be money lost
+            # features without the stage they are for would be money lost
+            return self._decline(s, "deadline", bounds)
         for g in lacking:
             arrival = self._fetch(g, bounds)
             if arrival is Arrival.FAILED:
@@ -333,13 +330,13 @@ class Steps:
     def _give_up(self, s: int, failed: int, groups: Sequence[int]) -> str:
         """A stage cannot have its features: leave it out, or stop where a refitted row needs all stages before it."""
         layout, failures = self.layout, self.walk.example.failures
-        asked = layout.names[next(g for g in groups if failed in layout.closures[g])]
-        failures.setdefault(asked, f"requires {layout.names[failed]!r}, which could not be had")
+        name = layout.names[next(g for g in groups if failed in layout.closures[g])]
+        failures.setdefault(name, f"requires {layout.names[failed]!r}, which could not be had")
         to = layout.plan.stage_after_leaving_out(s)
         for left_out in range(s, to):
             self.walk.skip(left_out, failed=True)
         self.walk.bound(self._cap)
-        self._record("skip", group=asked, note=failures[asked])
+        self._record("skip", group=name, note=failures[name])
         self._publish()
         self.blocked = to == s
         return "failed" if self.blocked else ""

@@ -4,8 +4,6 @@ Each row waits for its next stage. For filters on scores that stage is known in 
 (``anytime.runtime.skipping``), so that rows are touched only when a stage works on them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -62,7 +60,7 @@ class Tile:
         self.gone = np.zeros(n, dtype=bool)  # rows that have left
         absent = () if held is None else np.flatnonzero(~held).tolist()
         # reasons by group, one per row
-        self.failures: dict[str, list[str]] = {layout.names[g]: n * ["is not there"] for g in absent}
+        self.failures: dict[str, list[str]] = {layout.names[g]: n * ["not available"] for g in absent}
         self.bought = np.zeros(len(layout.names), dtype=bool)  # by any row
         self._waiting = np.zeros(n, dtype=bool)
         self._wait(np.arange(n))

@@ -18,7 +18,7 @@ from anytime.plan import Plan
 _WINDOW = 128  # measurements remembered: enough for a 99th percentile, few enough to follow a machine that slows down
 _TRUSTED = 32  # measurements after which the price list is no longer asked
 _DECLINES = (
-    16  # pieces of work that are not begun for want of time, after which the longest measurement is forgotten
+    16  # pieces of work that are not begun for lack of time, after which the longest measurement is forgotten
 )
 
 

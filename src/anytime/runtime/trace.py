@@ -1,4 +1,4 @@
-"""A record of what a session did, and its replay: the same order, the same costs, the same bits."""
+"""A record of what a session did, and its replay: same order, same costs, identical scores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from anytime.runtime.walk import Walk
 
 
 class ReplayError(ValueError):
-    """A replay did not go as recorded: another model, other features, or another machine's arithmetic."""
+    """A replay differs from the record: another model, other features, or another machine's arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Event:
 
     By ``kind``: a "group" arrived, is a "failure" or "late"; ``groups`` were "given" (stages are then done again from the first);
     a group that was there was "paid" for, to ask a filter; "stages" were done up to ``stage``; the gate of stage ``stage`` was
-    "asked", which could not be paid before; "skip": stages up to ``stage`` were left out, or none where the run cannot go on;
+    "asked", which could not be paid before; "skip": stages up to ``stage`` were left out, or none where the run cannot continue;
     "turn": from here on the example goes to a ``branch``; "end": the run ended (``note`` says why; resuming goes on after it).
     """
 
@@ -45,31 +45,35 @@ class Event:
     cap: float | None = None  # what the example could have paid in all; None: anything
     # groups that were given; or all that were paid for when a stage was begun and could not be finished
     groups: tuple[str, ...] = ()
-    replaced: dict[str, list[float]] = field(
-        default_factory=dict
-    )  # what given groups held before, if anything
+    # what given groups held before, if anything
+    replaced: dict[str, list[float]] = field(default_factory=dict)
     branch: int = -1  # where the example turns to; -1: along the chain
 
 
 @dataclass
 class Trace:
-    """What a session did with one example, event by event."""
+    """What a session did with one example, event by event.
+
+    See Also
+    --------
+    replay : Runs a recorded trace again.
+    """
 
     events: list[Event] = field(default_factory=list)
     held: Sequence[str] | None = None  # groups that the row had at the start; None: they come from extractors
 
     def to_json(self) -> str:
-        """The trace as JSON; numbers are written so that they are read back to the same bits."""
+        """The trace as JSON; numbers keep their exact value."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Trace:
         """Read what ``to_json`` wrote."""
-        told = json.loads(text)
-        events = [Event(**entry) for entry in told["events"]]
+        document = json.loads(text)
+        events = [Event(**entry) for entry in document["events"]]
         return cls(
             [replace(e, scores=e.scores and tuple(e.scores), groups=tuple(e.groups)) for e in events],
-            told["held"],
+            document["held"],
         )
 
     def __len__(self) -> int:
@@ -94,12 +98,16 @@ def replay(model: AnytimeModel, trace: Trace, values: ArrayLike | Mapping[str, A
     Raises
     ------
     ReplayError
-        At the first event that goes another way.
+        At the first event that differs.
+
+    See Also
+    --------
+    Trace : The record of a run.
     """
-    walk, given = _recorded_walk(model, trace, values)
+    walk, provided = _recorded_walk(model, trace, values)
     for number, event in enumerate(trace.events):
         try:
-            _redo(walk, event, given.get(number, {}))
+            _redo(walk, event, provided.get(number, {}))
         except (ValueError, IndexError, AssertionError) as error:
             raise ReplayError(f"event {number} ({event.kind}): {error}") from error
         _compare(walk, number, event)
@@ -115,23 +123,22 @@ def _recorded_walk(
     if not isinstance(values, Mapping):
         row = layout.reader.one(values).X
         values = {name: row[0, columns] for name, columns in zip(layout.names, layout.columns, strict=True)}
-    numbers, given = dict(values), {}
-    for place, event in reversed(
-        [*enumerate(trace.events)]
-    ):  # from those at the end to those at the beginning
+    numbers, provided = dict(values), {}
+    # from those at the end to those at the beginning
+    for place, event in reversed([*enumerate(trace.events)]):
         if event.kind == "given":
-            given[place] = {name: numbers.pop(name, ()) for name in event.groups}
+            provided[place] = {name: numbers.pop(name, ()) for name in event.groups}
             numbers |= event.replaced
     if trace.held is None:
         extractors = {name: Extractor(partial(_look_up, name, numbers)) for name in layout.names}
         layout = Layout(model, Features(extractors))
-        return Walk(layout, Example(layout, None)), given
+        return Walk(layout, Example(layout, None)), provided
     example = Example(layout, {})
     for name in trace.held:
         if example.accept(layout.number[name], numbers.get(name, ())) is Arrival.FAILED:
             raise ReplayError(f"group {name!r}: {example.failures[name]}")
         example.failures.pop(name, None)
-    return Walk(layout, example), given
+    return Walk(layout, example), provided
 
 
 def _look_up(name: str, numbers: Mapping[str, ArrayLike], _: Any) -> ArrayLike:
@@ -140,10 +147,10 @@ def _look_up(name: str, numbers: Mapping[str, ArrayLike], _: Any) -> ArrayLike:
     return numbers[name]
 
 
-def _redo(walk: Walk, event: Event, given: Mapping[str, ArrayLike]) -> None:
+def _redo(walk: Walk, event: Event, provided: Mapping[str, ArrayLike]) -> None:
     cap = int(UNLIMITED) if event.cap is None else walk.costs.budget_ticks(event.cap)
     if event.kind == "given":
-        walk.give({walk.layout.number[name]: numbers for name, numbers in given.items()})
+        walk.give({walk.layout.number[name]: numbers for name, numbers in provided.items()})
         return
     if event.kind == "turn":
         walk.turn_to(walk.layout.chain.way(event.branch))

@@ -66,7 +66,7 @@ class Walk:
 
     @property
     def complete(self) -> bool:
-        """Whether it has ended and no stage was left out for want of a group."""
+        """Whether it has ended and no stage was left out for lack of a group."""
         return self.ended and not self.run.incomplete[0]
 
     @property
@@ -100,8 +100,8 @@ class Walk:
         bought = np.asarray(self._ledger.bought[0])
         if self.layout.features is None:
             return bought
-        given = [g for g in self.plan.purchases.order if bought[g] and g not in self.bought]
-        return (*self.bought, *given) if given else self.bought
+        free = [g for g in self.plan.purchases.order if bought[g] and g not in self.bought]
+        return (*self.bought, *free) if free else self.bought
 
     def answer(self, elapsed: float, failures: Mapping[str, str], reason: str = "") -> Answer:
         """The answer now; ``reason``: why the run ended, empty while it goes on."""
@@ -120,7 +120,7 @@ class Walk:
     # ------------------------------------------------------------------ what comes next
 
     def clear_until(self, end: int) -> tuple[int, Sequence[int]]:
-        """How far a plain forest can go on what is there, and what the stage after that lacks."""
+        """How far a plain forest can run with the groups that are there, and what the next stage lacks."""
         x, available, layout = self.example.x, self.example.available, self.layout
         lacking = () if self.example.is_whole else np.flatnonzero(~available)
         if len(lacking) == 0:
@@ -173,7 +173,7 @@ class Walk:
     def confident_by(self, end: int, confidence: float) -> int:
         """The first stage of a plain forest, up to ``end``, after which the leading class is likely enough.
 
-        Sums are those of the engine up to rounding: whoever stops there asks the real scores once more.
+        Sums are those of the engine up to rounding: a row that stops there is checked again by the real scores.
         """
         s = self.done
         end = min(end, s + _LOOK_AHEAD)
@@ -200,7 +200,7 @@ class Walk:
         self.run.run_natively(b, limit, np.array([cap], dtype=np.int64), due, stop)
 
     def advance(self, to: int, cap: int, due: float = np.inf, stop: Stop | None = None) -> bool:
-        """A row that lacks groups up to stage ``to``: the engine leaves out what would read them. Whether it can go on."""
+        """A row that lacks groups up to stage ``to``: the engine leaves out what would read them. Whether it can continue."""
         self.run.advance(to, budget=cap, deadline=due, stop=stop)
         return not self.run.stuck[0]
 
@@ -239,7 +239,7 @@ class Walk:
             self._open_ledger(self._ledger.bought[0], self.paid)
 
     def give(self, outcomes: Mapping[int, Any]) -> None:
-        """Take features by group. The walk begins again, so that stages left out for want of them come back.
+        """Take features by group. The walk begins again, so that stages left out for lack of them come back.
 
         What was bought stays bought, and costs no more than it did. ``ValueError``: some do not fit their group; nothing changes.
         """

@@ -1,4 +1,4 @@
-"""Distributed sensing: devices that decide from what they see alone whether to speak, and a cloud that adds up what they say."""
+"""Distributed sensing: each device decides from its own features whether to send, and a receiver adds up the scores."""
 
 from anytime.sensing.sensor_networks import SensorNetworkClassifier, SensorNetworkRegressor, SensorReport
 from anytime.sensing.solvers import DirectGates

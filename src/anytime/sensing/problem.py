@@ -1,7 +1,7 @@
-"""Devices that each see a part of an example and send something only if their gate opens; a cloud that adds up what arrives.
+"""Devices that each read a part of an example and send a message only if their gate opens; a receiver adds up the messages.
 
-Device k has a score ``z_k = w_k'x_k + b_k``, a gate ``g_k = φ(z_k)`` and something to say, ``h_k = v_k'x_k + a_k``. The cloud
-answers by ``s = base + Σ_k h_k g_k``: logits of classes, or a number (Nan, *Learning to Predict under a Budget*, section 7.1).
+Device k has a score ``z_k = w_k'x_k + b_k``, a gate ``g_k = φ(z_k)`` and a message ``h_k = v_k'x_k + a_k``. The receiver
+answers with ``s = base + Σ_k h_k g_k``: logits of classes, or a number (Nan, *Learning to Predict under a Budget*, section 7.1).
 A gate is open where ``z_k > 0``: ``φ > 1/2`` for a sigmoid, ``φ > 0`` for a ReLU. Only classes have offsets ``a_k``.
 """
 
@@ -20,11 +20,8 @@ __all__ = ["SensingProblem", "SensorGate", "SensorWeights", "device_inputs"]
 Array = NDArray[np.float64]
 
 
-# ---------------------------------------------------------------------- who sees what
-
-
 def device_inputs(X: ArrayLike, columns: Sequence[NDArray[np.intp]]) -> Array:
-    """(K, n, D) what each device sees, filled up with zeros to the width of the widest."""
+    """(K, n, D) inputs of each device, padded with zeros to the width of the widest."""
     table = np.asarray(X, dtype=np.float64)
     inputs = np.zeros((len(columns), len(table), max(part.size for part in columns)))
     for k, part in enumerate(columns):
@@ -37,7 +34,7 @@ def device_inputs(X: ArrayLike, columns: Sequence[NDArray[np.intp]]) -> Array:
 
 @dataclass(frozen=True)
 class SensorGate:
-    """φ, from a device's score to how much of what it says counts.
+    """φ, the function from the score of a device to the weight of its message.
 
     Parameters
     ----------
@@ -51,9 +48,9 @@ class SensorGate:
 
     def __post_init__(self) -> None:
         if self.kind not in ("sigmoid", "relu"):
-            raise ValueError(f"the gate is {self.kind!r}; say 'sigmoid' or 'relu'")
+            raise ValueError(f"the gate is {self.kind!r}; it must be 'sigmoid' or 'relu'")
         if not self.slope > 0:
-            raise ValueError(f"the slope is {self.slope}; it has to be positive")
+            raise ValueError(f"the slope is {self.slope}; it must be positive")
 
     def value(self, z: Array) -> Array:
         """φ(z)."""
@@ -72,7 +69,7 @@ class SensorGate:
 
 @dataclass(frozen=True, eq=False)
 class SensorWeights:
-    """Of all devices: ``v`` (K, D, M) and ``a`` (K, M) for what they say, ``w`` (K, D) and ``b`` (K,) for their gates."""
+    """Weights of all devices: ``v`` (K, D, M) and ``a`` (K, M) of messages, ``w`` (K, D) and ``b`` (K,) of gates."""
 
     v: Array
     a: Array
@@ -102,13 +99,13 @@ class SensorWeights:
         return np.asarray(np.matmul(inputs, self.w[:, :, None])[:, :, 0] + self.b[:, None])
 
     def messages(self, inputs: Array) -> Array:
-        """(K, n, M) h, what devices would say."""
+        """(K, n, M) h, the messages of the devices."""
         return np.asarray(np.matmul(inputs, self.v) + self.a[:, None, :])
 
 
 @dataclass(frozen=True, eq=False)
 class SensingProblem:
-    """Examples seen by devices, and what the cloud should answer.
+    """Examples read by devices, and the targets of the receiver.
 
     Attributes
     ----------
@@ -116,13 +113,13 @@ class SensingProblem:
     targets : (n, M) float
         Classes as rows of 0 and 1, or numbers.
     base : (M,) float
-        What the cloud answers if nobody speaks.
+        The answer of the receiver if no device sends.
     loss : {"cross_entropy", "squared"}
     gate : SensorGate
     prices : (K,) float, default=None
-        What it costs that a device speaks, in units of their mean. None: the same for all.
+        Price of sending for each device, in units of their mean. None: the same for all.
     weight : (n,) float, default=None
-        Of the examples, in units of their mean. None: the same for all.
+        Weights of the examples, in units of their mean. None: the same for all.
     """
 
     inputs: Array
@@ -149,7 +146,7 @@ class SensingProblem:
         return replace(self, inputs=self.inputs[:, chosen], targets=self.targets[chosen], weight=weight)
 
     def share(self, open_gates: Array | NDArray[np.bool_]) -> float:
-        """What open gates (K, n) cost, as a share of what all would cost."""
+        """Cost of open gates (K, n), as a share of the cost of all gates."""
         if self.prices is None:
             return float(np.mean(open_gates))
         return float(np.mean(self.prices[:, None] * open_gates))

@@ -1,9 +1,7 @@
 """Networks of sensors as scikit-learn estimators, whose plans have a stage for each sensor.
 
-Every sensor sees its own columns for nothing and decides by itself whether to speak; what costs is that it speaks.
+Every sensor reads its own columns for free and decides by itself whether to send; sending has a price.
 """
-
-from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
@@ -32,16 +30,16 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SensorReport:
-    """How a network does.
+    """Performance of a sensor network.
 
     Attributes
     ----------
     participation : float
-        Share of (example, sensor) pairs in which the sensor speaks.
+        Share of (example, sensor) pairs in which the sensor sends.
     active_sensors : float
-        How many sensors speak per example.
+        Mean number of sensors that send per example.
     mean_cost : float
-        What that costs on average.
+        Mean cost per example.
     score : float
         Accuracy or R².
     """
@@ -114,7 +112,7 @@ class _SensorNetwork(AnytimeModel):
         prices = np.array([sensors.costs.prices[name] for name in sensors.costs.names])
         columns = [np.flatnonzero(sensors.column_group == k) for k in range(len(prices))]
         if any(not part.size for part in columns):
-            raise ValueError("a sensor of costs has no columns, so that it has nothing to say; leave it out")
+            raise ValueError("a group of costs has no columns, so it cannot be a sensor; leave it out")
         centre, scale = X.mean(axis=0), X.std(axis=0)
         scale[scale == 0] = 1.0
         gate, total = SensorGate(self.gate, self.slope), float(prices.sum())
@@ -150,7 +148,7 @@ class _SensorNetwork(AnytimeModel):
         sensors = self._bound_costs()
         if sensors.costs.requires:
             raise ValueError(
-                "sensors decide by themselves, so that none can require another: give costs without requires"
+                "sensors decide independently, so none can require another: give costs without requires"
             )
         return sensors
 
@@ -202,44 +200,43 @@ class _SensorNetwork(AnytimeModel):
 
 def _speaking_costs(sensors: BoundCosts) -> BoundCosts:
     """Prices of a network: a sensor reads its columns for nothing; a step without columns has the price of speaking."""
-    given = sensors.costs
-    columns = {name: np.flatnonzero(sensors.column_group == k).tolist() for k, name in enumerate(given.names)}
-    speaking = {f"{name} speaks": given.prices[name] for name in given.names}
+    prices = sensors.costs
+    columns = {
+        name: np.flatnonzero(sensors.column_group == k).tolist() for k, name in enumerate(prices.names)
+    }
+    speaking = {f"{name} speaks": prices.prices[name] for name in prices.names}
     costs = FeatureCosts(
-        prices={**dict.fromkeys(given.names, 0.0), **speaking},
+        prices={**dict.fromkeys(prices.names, 0.0), **speaking},
         groups={**columns, **{name: [] for name in speaking}},
-        unit=given.unit,
+        unit=prices.unit,
     )
     return costs.bind(sensors.column_group.size)
 
 
 @declared()
 class SensorNetworkClassifier(ClassifierFace, _SensorNetwork):
-    """Sensors that each see some of the columns and speak only when it helps; a cloud that adds up what they say.
+    """Sensors that each read some of the columns and send only if it helps; a receiver adds up their scores.
 
-    Whether a sensor speaks is decided by the sensor, from its own columns alone. Logits are
-    ``log prior + Σ_k (v_k'x_k + a_k) g_k`` over those that speak (Nan, *Learning to predict under a budget*, 2018, section 7.1).
-    The plan has a stage for each sensor, which rows pay for where it speaks.
+    Each sensor decides from its own columns alone whether to send. Logits are ``log prior + Σ_k (v_k'x_k + a_k) g_k`` over those
+    that do (Nan, *Learning to predict under a budget*, 2018, section 7.1).
+    The plan has a stage for each sensor, which rows pay for if it sends.
 
     Parameters
     ----------
     costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column. Each group is a sensor, and its price is that of speaking; to read its own columns
-        costs a sensor nothing.
+        Each group is a sensor, and its price is that of sending; a sensor reads its own columns for free.
     mean_budget : float, default=None
-        What rows may pay on average in a prediction that names no bound. None: no limit. Gates are trained to keep to it. Where
-        each sensor costs 1 it is the mean number of sensors that speak.
+        Gates are trained to keep to it. If each sensor costs 1, it is the mean number of sensors that send.
     budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit. Sensors are then heard in the order of
-        the plan until a row's money ends.
+        Sensors are then heard in the order of the plan until the budget of a row is spent.
     solver : GateSolver, default=None
-        How gates are trained. None: ``DirectGates()``, which has settings of its own.
+        Training method of the gates. None: ``DirectGates()``, which has its own settings.
     gate : {"sigmoid", "relu"}, default="sigmoid"
-        From a sensor's score to how much of what it says counts.
+        Function from the score of a sensor to the weight of its contribution.
     slope : float, default=1.0
-        Of the sigmoid.
+        Slope of the sigmoid.
     open_gates : {"scaled", "whole"}, default="scaled"
-        Whether what a sensor says is multiplied by its gate, once that is open, or counts in full.
+        Whether the contribution of a sensor with an open gate is multiplied by the gate, or counts in full.
 
     Attributes
     ----------
@@ -248,10 +245,14 @@ class SensorNetworkClassifier(ClassifierFace, _SensorNetwork):
     sensors_ : list of str
         Sensors in the order of the stages.
 
+    See Also
+    --------
+    SensorNetworkRegressor : The same for regression.
+    AcquisitionClassifier : One device decides what to buy next.
+
     Notes
     -----
-    Preliminary in the source: nothing is proved of where training ends, nor of how many examples it needs. The mean budget
-    is kept on the training rows.
+    Preliminary in the source: neither convergence nor sample sizes are proved. The mean budget holds on the training rows.
 
     Examples
     --------
@@ -277,12 +278,16 @@ class SensorNetworkClassifier(ClassifierFace, _SensorNetwork):
 @declared(like=SensorNetworkClassifier)
 @without("class_weight")
 class SensorNetworkRegressor(RegressorFace, _SensorNetwork):
-    """Sensors that each see some of the columns and speak only when it helps; the answer is ``mean + Σ_k v_k'x_k g_k``.
+    """Sensors that each read some of the columns and send only if it helps; the answer is ``mean + Σ_k v_k'x_k g_k``.
 
     Attributes
     ----------
     sensors_
         As in :class:`SensorNetworkClassifier`.
+
+    See Also
+    --------
+    SensorNetworkClassifier : The same for classification.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How gates and messages are trained together: a local search, nothing is proved of where it ends."""
+"""Joint training of gates and messages: a local search without proof of convergence."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ class GateSolver(Protocol):
         participation: float | None,
         random: np.random.Generator,
     ) -> SensorWeights:
-        """SensorWeights reached from ``start``, with open gates that cost at most ``participation`` of all, if it is given."""
+        """SensorWeights reached from ``start``, with open gates that cost at most the share ``participation``, if set."""
 
 
 @dataclass(frozen=True)
 class DirectGates:
-    """Gates are trained as they are, with a price on being open (OPT-Direct).
+    """Train gates directly, with a price on open gates (OPT-Direct).
 
-    With a ``participation`` to keep to, the price rises and falls with the share of open gates, offsets are lowered at the
-    end if too many are still open, and training sees gates as they will be used: what a closed one would let through does
-    not arrive. (Else small gates and large messages, which cost little and say all, would evade the price; not in the source.)
+    With a ``participation``, the price follows the share of open gates, offsets are lowered at the end if too many are still
+    open, and training uses gates as in prediction: messages behind a closed gate do not arrive. (Otherwise small gates with large
+    messages, which cost little and say everything, would evade the price; not in the source.)
 
     Parameters
     ----------
     cost_penalty : float, default=0.0
-        λ, or where it starts.
+        λ, or its initial value.
     epochs : int, default=100
     batch_size : int, default=100
     learning_rate : float, default=1e-2
-        Of Adam.
+        Learning rate of Adam.
     """
 
     cost_penalty: float = 0.0
@@ -127,10 +127,10 @@ def within_participation(
     exactly: bool = False,
     prices: Array | None = None,
 ) -> SensorWeights:
-    """The same with gates' offsets lowered by as little as leaves at most this share of them open on the inputs.
+    """The same with gate offsets lowered just enough that at most this share of gates is open on the inputs.
 
-    ``exactly``: raised too, if fewer are open. ``prices`` (K,), of mean 1: what an open gate counts; those of price 0 stay
-    as they are.
+    ``exactly``: also raised if fewer are open. ``prices`` (K,), of mean 1: weight of an open gate; gates of price 0 stay
+    unchanged.
     """
     check_share(participation)
     scores = weights.scores(inputs)

@@ -1,4 +1,4 @@
-"""Boosting on data streams: models that learn from rows as they come and can be read at any moment."""
+"""Boosting on data streams: models that learn from rows as they arrive and can predict at any moment."""
 
 from anytime.streaming.algorithm import StreamAlgorithm
 from anytime.streaming.banks import (

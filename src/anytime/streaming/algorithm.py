@@ -1,6 +1,4 @@
-"""Details of the boosting algorithm on a stream, gathered in one object: few users change any of them."""
-
-from __future__ import annotations
+"""Details of the boosting algorithm on a stream, in one object; few users change any of them."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -21,33 +19,33 @@ _LONGEST_STEP = 1.0  # of the residual algorithm, whose theorem begins with 1 / 
 
 @dataclass(frozen=True)
 class StreamAlgorithm:
-    """How rounds of streaming boosting go from the outputs of learners to answers and to the learners' next targets.
+    """How streaming boosting turns the outputs of learners into answers and into the targets of the next learners.
 
     Streaming gradient boosting (Hu 2019, chapter 5), Algorithms 6 to 8.
 
     Parameters
     ----------
     name : {"auto", "smooth", "residual"}, default="auto"
-        Learners are fitted to gradients ("smooth", Algorithm 6), or to gradients and what those before left unfitted ("residual",
-        Algorithm 7, for losses with kinks). "auto": by the loss.
+        Learners are fitted to gradients ("smooth", Algorithm 6), or to gradients and the residuals of earlier learners
+        ("residual", Algorithm 7, for losses with kinks). "auto": depends on the loss.
     rho : float, default=0.001
-        Weight of the squared length of scores in a loss given by name, which makes it strongly convex. Squared loss needs none.
+        Weight of a penalty on squared scores, which makes a loss given by name strongly convex. Squared loss needs none.
     max_step : float, "auto" or None, default="auto"
-        No step is longer. "auto": no limit for "smooth", and 1 for "residual", whose theorem holds with None only.
+        Maximum step. "auto": no limit for "smooth", and 1 for "residual", whose theorem holds only for None.
     projection : Box, Ball, "auto" or None, default="auto"
-        Where partial sums are kept. "auto": nowhere in particular for "smooth"; for "residual", log-odds up to 10, or 5 standard
+        Set that partial sums are projected to. "auto": none for "smooth"; for "residual", log-odds up to 10, or 5 standard
         deviations of a target.
     averaging : {"auto", "last", "theory", "post", "all"}, default="auto"
-        Of which partial sums the answer is the mean. "auto": "last" for "smooth", "post" (all but the first) for "residual".
+        Partial sums whose mean is the answer. "auto": "last" for "smooth", "post" (all but the first) for "residual".
     hypotheses : {"last", "params"}, default="last"
-        With which parameters a learner answers: those of now, or their mean over the stream ("linear", "ridge", nets).
+        Parameters with which a learner answers: the current ones, or their mean over the stream ("linear", "ridge", nets).
     gate : {"skip", "shrink"} or None, default="shrink"
-        Shrink learners to the multiple that would have fitted their recent targets best, or leave out those that do harm. The
-        theorems are for None; with it, early learners may throw the sum far off before they have learned.
+        "shrink": scale learners by the factor that would have fitted their recent targets best. "skip": leave out those that
+        increase the loss. The theorems assume None, but then early learners may distort the sum before they have learned.
     warm_up : int, default=0
-        Learner ``i`` counts after ``warm_up * i`` rows only.
+        Learner ``i`` counts only after ``warm_up * i`` rows.
     scale_rows : int, default=100
-        The target of a regressor is standardised by mean and deviation of these first rows.
+        Number of first rows whose mean and standard deviation standardise the target of a regressor.
 
     Examples
     --------

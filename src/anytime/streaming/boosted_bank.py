@@ -1,9 +1,8 @@
 """Boosting on a stream: all learners of a bank learn at once, in rounds of predict, pay, learn.
 
-Streaming gradient boosting (Hu 2019, chapter 5): Algorithm 6 for smooth losses, Algorithm 7 with residual projection for
-losses with kinks, Algorithm 8 to read the latter. A round of b rows costs ``b N`` predictions and ``b N`` updates, whatever
-came before; memory is that of the learners. Every prefix of learners is a model of its own, and none depends on those behind
-it.
+Streaming gradient boosting (Hu 2019, chapter 5): Algorithm 6 for smooth losses, Algorithm 7 with residual projection for losses
+with kinks, Algorithm 8 to read the latter. A round of b rows costs ``b N`` predictions and ``b N`` updates, whatever came before;
+memory is that of the learners. Every prefix of learners is a model of its own, and none depends on those behind it.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class BoostedBank:
         on_round: Callable[[RoundTrace, Target, Array | None], None] | None = None,
     ) -> None:
         if algorithm not in ("smooth", "residual"):
-            raise ValueError(f"there is no algorithm {algorithm!r}; there are 'smooth' and 'residual'")
+            raise ValueError(f"there is no algorithm {algorithm!r}; use 'smooth' or 'residual'")
         self.bank, self.loss, self.algorithm = bank, loss, algorithm
         self.step, self.max_step, self.projection = step, max_step, projection
         self.averaging: Averaging = averaging or ("last" if algorithm == "smooth" else "post")
@@ -95,8 +94,8 @@ class BoostedBank:
         self._watch = None if drift is None else Watch(drift)
         self._faded = np.zeros(bank.n_estimators, dtype=np.bool_)
         self._rules: RoundRules | None = None
-        known = STREAM_LOSSES.get(loss.name) is type(loss)
-        self._native = bank if known and isinstance(bank, NativeBank) else None
+        native = STREAM_LOSSES.get(loss.name) is type(loss)
+        self._native = bank if native and isinstance(bank, NativeBank) else None
         self.n_rows = 0  # learned from
 
     # ------------------------------------------------------------------ reading
@@ -188,7 +187,7 @@ class BoostedBank:
     # ------------------------------------------------------------------ files
 
     def state(self) -> State:
-        """Everything but the bank, whose own ``state`` goes with it, so that learning goes on bit for bit."""
+        """Everything but the bank, whose own ``state`` goes with it, so that learning continues bit for bit."""
         if callable(self.step):
             raise TypeError("a step that is a Python function cannot be saved")
         description: dict[str, Any] = {

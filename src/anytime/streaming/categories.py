@@ -17,14 +17,14 @@ from anytime.plan import Array
 MOST_CATEGORIES = 10_000  # of a column; those that come later are missing values
 
 
-def grow_categories(known: list[Any], values: Iterable[Any]) -> None:
+def grow_categories(categories: list[Any], values: Iterable[Any]) -> None:
     """Append values that are not known yet, in the order in which they come; missing ones are none."""
-    seen = set(known)
+    seen = set(categories)
     for value in values:
-        if value in seen or value is None or value != value or len(known) >= MOST_CATEGORIES:
+        if value in seen or value is None or value != value or len(categories) >= MOST_CATEGORIES:
             continue
         seen.add(value)
-        known.append(value)
+        categories.append(value)
 
 
 class CategoryNumbers:
@@ -67,8 +67,8 @@ class CategoryNumbers:
         for column, sums in self._sums.items():
             means = np.array([total / (count + 1.0) for count, total in sums] + [np.nan])
             codes = X[:, column]
-            known = (codes >= 0) & (codes < len(sums))  # NaN is in no range
-            out[:, column] = means[np.where(known, codes, len(sums)).astype(np.intp)]
+            in_range = (codes >= 0) & (codes < len(sums))  # NaN is in no range
+            out[:, column] = means[np.where(in_range, codes, len(sums)).astype(np.intp)]
         return out
 
     @staticmethod

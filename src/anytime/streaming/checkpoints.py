@@ -1,6 +1,4 @@
-"""What a file keeps of a model on a stream: its plan, and all that it takes to go on learning bit for bit."""
-
-from __future__ import annotations
+"""What a file keeps of a model on a stream: its plan, and all that it takes to continue learning bit for bit."""
 
 import copy
 from collections.abc import Mapping
@@ -73,7 +71,7 @@ class Checkpoints(OneByOne):
         reading.moment = self._moment(learning)
 
     def _restored(self, state: Mapping[str, Any], plan: Plan) -> StreamState:
-        """What a file says was learned, tried out on a copy: a stranger may have written what cannot go on."""
+        """What a file says was learned, tried out on a copy: a stranger may have written what cannot continue."""
         try:
             learning, trial = StreamState.from_state(state), StreamState.from_state(state)
             bank = learning.boosting.bank
@@ -89,7 +87,7 @@ class Checkpoints(OneByOne):
                 trial.learn(rows, np.zeros(2), None)
                 self._plan_of(trial)
         except Exception as error:
-            raise ValueError(f"what was learned cannot go on: {error!r}") from error
+            raise ValueError(f"learning cannot continue from this file: {error!r}") from error
         return learning
 
     def __getstate__(self) -> dict[str, Any]:
@@ -114,5 +112,5 @@ def _checked_source(source: Any) -> dict[str, Any] | None:
         or {name: type(value) for name, value in source.items()} != kinds
         or source["n_rows"] < 1
     ):
-        raise ValueError("what the stream is known by cannot be read")
+        raise ValueError("the record that identifies the stream cannot be read")
     return source

@@ -1,7 +1,5 @@
 """How much the rows of each class count while a classifier learns from a stream."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Self
 

@@ -1,13 +1,11 @@
-"""When the distribution moves: two detectors of change in a stream of numbers, and what a boosted model does about it.
+"""Drift: two detectors of change in a stream of numbers, and the reaction of a boosted model.
 
-The theory of streaming boosting is for rows from one distribution. Where that changes, the losses of the model go up; a
-detector that watches them raises an alarm, and learners that do harm on recent rows are taken out until they fit again.
+The theory of streaming boosting assumes rows from one distribution. If that changes, the losses of the model rise; a detector
+monitors them and raises an alarm, and learners that increase the loss on recent rows are left out until they fit again.
 
-``Adwin`` is adaptive windowing (Bifet and Gavalda, *Learning from Time-Changing Data with Adaptive Windowing*, 2007): as long a
-window as shows no change, in logarithmic memory. ``TwoWindows`` compares two windows of fixed size next to each other.
+``Adwin`` is adaptive windowing (Bifet and Gavalda, *Learning from Time-Changing Data with Adaptive Windowing*, 2007): the longest
+window without a change, in logarithmic memory. ``TwoWindows`` compares two windows of fixed size next to each other.
 """
-
-from __future__ import annotations
 
 import math
 from dataclasses import dataclass
@@ -33,7 +31,7 @@ def _cut(n_old: float, n_new: float, variance: float, log_term: float) -> float:
 class Adwin:
     """Adaptive windowing, with exponential buckets.
 
-    The window is cut wherever two parts of it have means further apart than chance allows; the older part is dropped. Buckets
+    The window is cut where the means of its two parts differ significantly; the older part is dropped. Buckets
     of 1, 2, 4, ... values hold a sum and a sum of squared deviations each, at most ``per_level`` of a size, so memory is
     logarithmic in the length of the window, and here a constant.
 
@@ -80,7 +78,7 @@ class Adwin:
         return max(self._spread / self.n_values, 0.0) if self.n_values else 0.0
 
     def update(self, value: float) -> bool:
-        """Look at one more number between 0 and 1; True: the mean has risen. A fall shortens the window quietly."""
+        """Add a number between 0 and 1; True: the mean has risen. A fall shortens the window without an alarm."""
         if self.n_values:
             self._spread += self.n_values / (self.n_values + 1) * (value - self.mean) ** 2
         self._total += value
@@ -169,10 +167,10 @@ class Adwin:
 
 
 class TwoWindows:
-    """Two windows of fixed size next to each other; an alarm where the mean of the newer is higher than chance allows.
+    """Two adjacent windows of fixed size; an alarm if the mean of the newer one is significantly higher.
 
-    Simpler than ``Adwin`` and less sensitive: changes that are small or take longer than ``size`` values are not seen. ``delta``
-    is about how likely a false alarm is in each look, of which there is one after ``every`` values.
+    Simpler than ``Adwin`` and less sensitive: it misses changes that are small or take longer than ``size`` values. ``delta`` is
+    the approximate probability of a false alarm in each test; there is one test per ``every`` values.
     """
 
     def __init__(self, size: int = 200, delta: float = 0.002, *, every: int = 32) -> None:
@@ -188,7 +186,7 @@ class TwoWindows:
         return self.every - self._seen % self.every
 
     def update(self, value: float) -> bool:
-        """Look at one more number between 0 and 1; True: the mean has risen, and all before is forgotten."""
+        """Add a number between 0 and 1; True: the mean has risen, and all values before are forgotten."""
         self._ring[self.n_values % self._ring.size] = value
         self.n_values += 1
         self._seen += 1
@@ -216,13 +214,13 @@ class TwoWindows:
 
 @dataclass(frozen=True)
 class Drift:
-    """How a boosted model meets change.
+    """How a boosted model reacts to drift.
 
-    On an alarm every learner whose windowed edge is negative is left out of all answers, so that every prefix stays a valid
-    model. It comes back when its edge on the rows since then is positive ("fade"), or it begins anew ("restart"), a few at a
-    time. The former is the gentler: what a learner knows may be mended sooner than learned afresh. The latter ends better
-    where other columns matter than before, which the shape of a tree does not unlearn. The alarm is raised by the losses of
-    all learners together: learners 1 to k of a run are then no longer those of a run with k.
+    After an alarm, every learner with a negative windowed edge is left out of all answers, so that every prefix stays a valid
+    model. It returns once its edge on the rows since then is positive ("fade"), or starts over ("restart"), a few learners at a
+    time. "fade" is gentler: a learner may recover faster than a new one learns. "restart" ends better if other columns matter
+    than before, because a tree keeps its splits. The alarm depends on the losses of all learners together: learners 1 to k of a
+    run then differ from those of a run with k learners.
 
     Parameters
     ----------
@@ -231,9 +229,9 @@ class Drift:
     delta : float, default=0.002
         See the detectors.
     size : int, default=200
-        Of the windows of "windows".
+        Size of each window of "windows".
     grace : int, default=100
-        Rows whose mean loss becomes the scale ``s`` by which losses are brought between 0 and 1, as ``l / (l + s)``.
+        Number of rows whose mean loss becomes the scale ``s`` that maps losses to ``l / (l + s)``, between 0 and 1.
     """
 
     detector: Literal["adwin", "windows"] = "adwin"
@@ -244,9 +242,9 @@ class Drift:
 
     def __post_init__(self) -> None:
         if self.detector not in ("adwin", "windows"):
-            raise ValueError(f"there is no detector {self.detector!r}; there are 'adwin' and 'windows'")
+            raise ValueError(f"there is no detector {self.detector!r}; use 'adwin' or 'windows'")
         if self.action not in ("fade", "restart"):
-            raise ValueError(f"there is no action {self.action!r}; there are 'fade' and 'restart'")
+            raise ValueError(f"there is no action {self.action!r}; use 'fade' or 'restart'")
         if self.grace < 1:
             raise ValueError(f"grace is a number of rows, at least 1; got {self.grace}")
 

@@ -1,7 +1,6 @@
-"""What classifier and regressor on a stream share: from parameters to learners, from rows to learning, from learners to a plan.
+"""Base of the streaming classifier and regressor: from parameters to learners, from rows to learning, from learners to a plan.
 
-Learning never touches what was read before: a plan is a frozen copy, made when somebody asks and learning has gone on since the
-last one.
+Learning never changes an earlier plan: a plan is a frozen copy, made on demand if rows were learned since the last one.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ Method = Literal["predict", "predict_proba", "decision_function"]
 
 
 class StreamingBoost(Checkpoints):
-    """What classifier and regressor share."""
+    """Base of the classifier and the regressor."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "learner": [str, StreamLearner],
@@ -89,15 +88,15 @@ class StreamingBoost(Checkpoints):
     # ------------------------------------------------------------------ learning
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Begin anew and learn from rows, ``epochs`` times in the order given. A fit that fails leaves the model as it was.
+        """Start over and learn from the rows in order, ``epochs`` times. If the fit fails, the model stays as it was.
 
         Parameters
         ----------
         X : (n, d)
-            Numbers, NaN where one is missing; columns of a table may be categories.
+            Numbers, with NaN for missing values; columns of a table may be categories.
         y : (n,)
         sample_weight : (n,), default=None
-            A row of weight 0 is as good as absent.
+            Rows of weight 0 are ignored.
         """
         self._validate_params()
         fresh = self._unfitted()
@@ -111,13 +110,13 @@ class StreamingBoost(Checkpoints):
         self, learning: StreamState, codes: Array, targets: NDArray[Any], weight: Array | None
     ) -> None:
         """Learn from rows ``epochs`` times, as far as time and patience go."""
-        clock, told = Clock(self.time_budget, int(self.verbose)), 0
+        clock, last_told = Clock(self.time_budget, int(self.verbose)), 0
         pieces = learning.pieces(len(codes)) * self.epochs
         try:
             for done, rows in enumerate(pieces, start=1):
                 learning.learn(codes[rows], targets[rows], None if weight is None else weight[rows])
-                if 10 * done // len(pieces) > told:
-                    told = 10 * done // len(pieces)
+                if 10 * done // len(pieces) > last_told:
+                    last_told = 10 * done // len(pieces)
                     clock.tell(f"{learning.n_rows} rows, error before learning {learning.error:.5g}")
                 if clock.over:
                     return
@@ -131,15 +130,15 @@ class StreamingBoost(Checkpoints):
     ) -> Self:
         """Learn from further rows, in order.
 
-        With ``batch_size=1`` it does not matter, to the last bit, in what chunks rows come.
+        With ``batch_size=1``, the result does not depend on how rows are split into chunks, to the last bit.
 
         Parameters
         ----------
         X : (n, d)
-            With the columns of the first call; categories may be new.
+            The columns of the first call; categories may be new.
         y : (n,)
         classes : (C,), default=None
-            All labels there will be; a classifier needs them in its first call.
+            All labels that will occur; a classifier needs them in its first call.
         sample_weight : (n,), default=None
         """
         self._learn_rows(X, y, classes, sample_weight)
@@ -154,16 +153,16 @@ class StreamingBoost(Checkpoints):
         *,
         method: Method = "predict",
     ) -> NDArray[Any]:
-        """Learn from further rows, and return what was said of each before it was learned (progressive validation).
+        """Learn from further rows, and return the prediction of each row before learning from it (progressive validation).
 
-        Rows of weight 0 are answered too.
+        Rows of weight 0 are predicted, too.
 
         Parameters
         ----------
         X, y, classes, sample_weight
             As in ``partial_fit``.
         method : {"predict", "predict_proba", "decision_function"}, default="predict"
-            What is returned: predictions (n,), for a classifier also probabilities (n, C) or scores.
+            What to return: predictions (n,); for a classifier also probabilities (n, C) or scores.
         """
         return self._said(self._learn_rows(X, y, classes, sample_weight), method)
 
@@ -195,9 +194,9 @@ class StreamingBoost(Checkpoints):
         return scores
 
     def append(self, n: int) -> Self:
-        """Add ``n`` fresh learners behind the others, which stay as they are, as does every prefix of them.
+        """Append ``n`` new learners; the existing ones and their prefixes stay the same.
 
-        They begin with the next row; until then their stages change nothing.
+        They start with the next row; until then their stages change nothing.
         """
         self._refuse_unfitted()
         self._refuse_frozen()
@@ -289,7 +288,7 @@ class StreamingBoost(Checkpoints):
         loss = loss_named(named, self._rules.rho) if isinstance(named, str) else named
         kind = "classifier" if isinstance(self, ClassifierFace) else "regressor"
         if loss.classifies != (kind == "classifier"):
-            raise ValueError(f"the loss {loss.name!r} is not one for a {kind}")
+            raise ValueError(f"the loss {loss.name!r} cannot be used by a {kind}")
         if loss.classifies and LINKS[loss.link].binary and len(self.classes_) > 2:
             raise ValueError(f"the loss {loss.name!r} is for 2 classes, but there are {len(self.classes_)}")
         return loss
@@ -332,12 +331,12 @@ class StreamingBoost(Checkpoints):
 
     @property
     def n_estimators_(self) -> int:
-        """Learners, those appended included."""
+        """Number of learners, including appended ones."""
         return self._learnt.boosting.n_estimators
 
     @property
     def edges_(self) -> Array:
-        """(N,) measured edge of every learner: 1 less the share of its targets that it left unfitted."""
+        """(N,) measured edge of every learner: 1 minus the share of its targets that it left unfitted."""
         return self.edges()
 
     def edges(self, kind: EdgeKind = "running") -> Array:
@@ -346,22 +345,22 @@ class StreamingBoost(Checkpoints):
 
     @property
     def prefix_losses_(self) -> Array:
-        """(N + 1,) recent mean loss of every prefix on rows that it had not learned yet, in the units of ``loss``."""
+        """(N + 1,) recent mean loss of every prefix on rows before learning from them, in units of ``loss``."""
         return self._learnt.boosting.prefix_losses.means()
 
     @property
     def best_prefix_(self) -> int:
-        """How many learners make the prefix of least recent loss."""
+        """Length of the prefix with the lowest recent loss."""
         return self._learnt.boosting.prefix_losses.best()
 
     @property
     def progressive_error_(self) -> float:
-        """Of all predictions made before learning: root mean square error, or the share of wrong classes."""
+        """Error of all predictions made before learning: root mean square error, or the share of wrong classes."""
         return self._learnt.error
 
     @property
     def n_alarms_(self) -> int:
-        """How often ``drift`` has met a change."""
+        """Number of changes detected by ``drift``."""
         return self._learnt.boosting.n_alarms
 
     @property

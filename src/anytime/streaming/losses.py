@@ -1,11 +1,9 @@
-"""Losses of a stream: value, (sub)gradient, and the constants that step sizes and guarantees are made of.
+"""Losses of a stream: value, (sub)gradient, and the constants of step sizes and guarantees.
 
 Hu, *Anytime Prediction and Learning for the Balance between Computation and Accuracy*, 2019, section 5.8.5. ``rho`` is the
 weight of the squared length of scores, which makes a convex loss strongly convex; the printed constants leave it out, the ones
-here do not. Scores have any number of leading axes, (..., b, m): all prefixes of an ensemble are judged at once.
+here do not. Scores have any number of leading axes, (..., b, m): all prefixes of an ensemble are evaluated at once.
 """
-
-from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -65,7 +63,7 @@ class StreamLoss(ABC):
 
 @dataclass(frozen=True)
 class Squared(StreamLoss):
-    """``1/2 |y - z|^2``: strongly convex by itself, so that ``rho`` is 0 unless it is given."""
+    """``1/2 |y - z|^2``: strongly convex by itself, so ``rho`` is 0 by default."""
 
     rho: float = 0.0
 
@@ -180,7 +178,7 @@ def loss_named(name: str, rho: float = 1e-3) -> StreamLoss:
     (0.252, Squared(rho=0.0))
     """
     if name not in STREAM_LOSSES:
-        raise ValueError(f"there is no loss {name!r} for streams; there are {', '.join(STREAM_LOSSES)}")
+        raise ValueError(f"there is no loss {name!r} for streams; the losses are {', '.join(STREAM_LOSSES)}")
     return Squared() if name == Squared.name else STREAM_LOSSES[name](rho)
 
 

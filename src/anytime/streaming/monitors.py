@@ -1,9 +1,8 @@
-"""What is measured on a stream: the edge of each learner on its targets, and the recent loss of every prefix of learners.
+"""Measurements on a stream: the edge of each learner on its targets, and the recent loss of every prefix of learners.
 
-A learner with outputs ``h_t`` on targets ``g_t`` has edge ``gamma`` if ``sum |g - h|^2 <= (1 - gamma) sum |g|^2 + R(T)``.
-Inside boosting this is an assumption about learners 2, 3, ...: the targets of one drift while those before it learn. So it is
-measured. With the measured edge and ``R = 0`` the inequality is an identity, and all that is proved from it can be checked on
-a run.
+A learner with outputs ``h_t`` on targets ``g_t`` has edge ``gamma`` if ``sum |g - h|^2 <= (1 - gamma) sum |g|^2 + R(T)``. Inside
+boosting this is an assumption about learners 2, 3, ...: the targets of one drift while those before it learn. So it is measured.
+With the measured edge and ``R = 0`` the inequality is an identity, and all that is proved from it can be checked on a run.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ class EdgeMonitor:
             return self.recent
         if kind == "windowed":
             return np.asarray(self.sums - self._past[(self._begun + 1) % self.panes])
-        raise ValueError(f"there is no {kind!r} edge; there are 'running', 'discounted' and 'windowed'")
+        raise ValueError(f"there is no {kind!r} edge; use 'running', 'discounted' or 'windowed'")
 
     def edge(self, kind: EdgeKind = "running") -> Array:
         """(N,) ``1 - E / S``: at most 1, negative for a learner that does harm, 0 where there were no targets."""
@@ -95,18 +94,18 @@ class EdgeMonitor:
 
     def best_multiple(self, kind: EdgeKind = "running") -> Array:
         """(N,) ``P / Q``: the multiple of its outputs with which each learner would have come nearest to its targets."""
-        _, _, product, given = self.read(kind)
-        return np.asarray(np.divide(product, given, out=np.zeros_like(given), where=given > 0))
+        _, _, product, squares = self.read(kind)
+        return np.asarray(np.divide(product, squares, out=np.zeros_like(squares), where=squares > 0))
 
     def gates(self, gate: Gate | None, warm_up: int = 0) -> Array:
         """(N,) What the outputs of each learner are multiplied with in the next round, between 0 and 1.
 
         Learner i (1 for the first) is left out until it has seen ``warm_up * i`` rows. Then "skip" leaves it out while its
         discounted edge is not positive, "shrink" takes its best multiple by discounted sums, and None takes it as it is. A
-        learner that is left out goes on learning. Nothing depends on learners that come after it.
+        learner that is left out continues learning. Nothing depends on learners that come after it.
         """
         if gate not in (None, "skip", "shrink"):
-            raise ValueError(f"there is no gate {gate!r}; there are None, 'skip' and 'shrink'")
+            raise ValueError(f"there is no gate {gate!r}; use None, 'skip' or 'shrink'")
         weights = np.ones(self.n_estimators)
         if gate == "skip":
             weights = (self.recent[0] < self.recent[1]).astype(np.float64)
@@ -117,7 +116,7 @@ class EdgeMonitor:
         return weights
 
     def append(self, n: int) -> None:
-        """Further learners, which have seen nothing yet."""
+        """Add learners that have seen nothing yet."""
         more = ((0, 0), (0, n))
         self.sums, self.recent = np.pad(self.sums, more), np.pad(self.recent, more)
         self.rows = np.pad(self.rows, (0, n))

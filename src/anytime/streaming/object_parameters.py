@@ -1,7 +1,5 @@
 """Parameters that are objects of this room, as plain values for a file, and back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any

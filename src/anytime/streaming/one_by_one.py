@@ -1,6 +1,4 @@
-"""One row at a time: ``learn_one`` and ``predict_one``, for rows as arrays and, as river has them, as dictionaries."""
-
-from __future__ import annotations
+"""One row at a time: ``learn_one`` and ``predict_one``, for rows as arrays or, as in river, as dictionaries."""
 
 import copy
 import warnings
@@ -13,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from anytime.costs import BoundCosts
 from anytime.estimator import ClassifierFace
+from anytime.forest_run import probabilities_of
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
 from anytime.streaming.algorithm import StreamAlgorithm
@@ -40,7 +39,7 @@ class PlanSnapshot:
 
 
 class OneByOne(StreamReader):
-    """A model that may be met by a single row at any time. Not used by itself."""
+    """A model that accepts single rows at any time. Not used by itself."""
 
     _learning: StreamState | None = None
     # where rows came one by one before anyone said what features or classes there are
@@ -61,7 +60,7 @@ class OneByOne(StreamReader):
         Parameters
         ----------
         x : (d,) array or dict
-            A dictionary gives values by name; a name that is not there is a missing value, and words are categories.
+            A dictionary has values by name; an absent name is a missing value, and strings are categories.
         y : float or label
         w : float, default=1.0
             Weight of the row.
@@ -112,7 +111,7 @@ class OneByOne(StreamReader):
             return self
         if new_label and not rows.complete and self._learning is not None:
             warnings.warn(
-                f"the label {label!r} is new after {rows.n_rows} rows: learning begins anew from the last {len(rows.rows)}. "
+                f"the label {label!r} is new after {rows.n_rows} rows: learning restarts from the last {len(rows.rows)}. "
                 "partial_fit(X, y, classes=...) says which labels there will be",
                 stacklevel=3,
             )
@@ -183,13 +182,13 @@ class OneByOne(StreamReader):
     ) -> Any:
         """The prediction for one row.
 
-        Without bounds it comes from the learners themselves, so that a loop which predicts and learns makes no plan. With a
-        budget or a deadline, and where no row was learned since the last reading, it comes from the plan.
+        Without bounds, the learners predict directly, so that a loop of predicting and learning makes no plan. With a budget or
+        a deadline, or if no row was learned since the last prediction, the plan predicts.
 
         Parameters
         ----------
         x : (d,) array, dict or row of a table
-            A column that is not there is done without, as in ``predict``; None is a missing value.
+            Absent columns are handled as in ``predict``; None is a missing value.
         budget, mean_budget : float, default=None
         deadline : float, default=None
             Seconds from the call.
@@ -204,7 +203,7 @@ class OneByOne(StreamReader):
         if unbounded and self._answers_live and rows.held is None:
             assert self._learning is not None
             return self._one_answer(self._learning.scores(rows.X)[0])
-        return self._decide(self._run_plan(rows, budget, mean_budget, self._due_in(deadline)).scores())[0]
+        return self._decided_one(self._run_plan(rows, budget, mean_budget, self._due_in(deadline)))
 
     def predict_proba_one(
         self,
@@ -214,7 +213,7 @@ class OneByOne(StreamReader):
         *,
         mean_budget: float | None = None,
     ) -> dict[Any, float]:
-        """The probability of each label, by label.
+        """Probability of each label, as a dict.
 
         Parameters
         ----------
@@ -230,11 +229,10 @@ class OneByOne(StreamReader):
         rows = self._one_row_of(x)
         if unbounded and self._answers_live and rows.held is None:
             assert self._learning is not None
-            scores, link = self._learning.scores(rows.X), self._learning.boosting.loss.link
+            told = LINKS[self._scores_link].transform(self._learning.scores(rows.X))
         else:
-            run = self._run_plan(rows, budget, mean_budget, self._due_in(deadline))
-            scores, link = run.scores(), self.plan_.link
-        return dict(zip(self.classes_.tolist(), LINKS[link].transform(scores)[0].tolist(), strict=True))
+            told = probabilities_of(self._run_plan(rows, budget, mean_budget, self._due_in(deadline)))
+        return dict(zip(self.classes_.tolist(), told[0].tolist(), strict=True))
 
     def _scores(self, X: Any, budget: Any, deadline: float | None, mean_budget: float | None = None) -> Array:
         X = as_table(X)
@@ -274,13 +272,13 @@ class OneByOne(StreamReader):
     def _one_answer(self, scores: Array) -> Any:
         if not isinstance(self, ClassifierFace):
             return scores.item()
-        return self.classes_[int(scores[0] > 0) if scores.size == 1 else int(scores.argmax())]
+        return self.classes_.item(int(scores[0] > 0) if scores.size == 1 else int(scores.argmax()))
 
     # ------------------------------------------------------------------ the plan
 
     @property
     def plan_(self) -> Plan:
-        """The learners as they are now: a frozen copy, made anew where learning has gone on."""
+        """The current learners: a frozen copy, renewed after further learning."""
         learning, reading = self._learning, self._reading
         if reading is None or (learning is None and reading.plan is None):
             raise AttributeError(self._why_no_plan())
@@ -291,7 +289,7 @@ class OneByOne(StreamReader):
 
     @plan_.setter
     def plan_(self, plan: Plan) -> None:
-        """A plan that stays: of a truncated model, or of a file."""
+        """A fixed plan: of a truncated model, or from a file."""
         if self._learning is not None:
             self._numbers = self._numbers.copy()
         self._learning, self._open, self._reading = None, None, PlanSnapshot(plan)
@@ -321,8 +319,8 @@ class OneByOne(StreamReader):
 
     @property
     def _rules(self) -> StreamAlgorithm:
-        given = self.algorithm
-        return StreamAlgorithm(given) if isinstance(given, str) else given  # type: ignore[arg-type]  # constraints check it
+        algorithm = self.algorithm
+        return StreamAlgorithm(algorithm) if isinstance(algorithm, str) else algorithm  # type: ignore[arg-type]  # constraints check it
 
     def _due_in(self, deadline: float | None) -> float:
         import time
@@ -357,13 +355,12 @@ class OneByOne(StreamReader):
     def _refuse_frozen(self) -> None:
         if self._learning is None and self._open is None:
             raise ValueError(
-                "this model holds a plan and no learners, because it was truncated or saved with learning=False: it answers, but "
-                "does not learn any more"
+                "this model was truncated, or saved with learning=False, and has no learners: it can predict, but not learn"
             )
 
     def _why_no_plan(self) -> str:
         if self._open is not None:
-            return f"this {type(self).__name__} has seen one class only; it can be read when there are two"
+            return f"this {type(self).__name__} has seen only one class; it is available once there are two"
         return f"this {type(self).__name__} is not fitted yet; call fit first"
 
     def _checked_places(self, places: Any) -> dict[Any, int]:

@@ -1,7 +1,5 @@
 """The last rows of a stream of which not everything is known yet: which features there are, and which classes."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
@@ -12,7 +10,7 @@ _KEPT = 500
 
 
 class OpenRows:
-    """Rows kept so that learning can begin anew when a feature or a class turns up that was not there before."""
+    """Rows kept so that learning can start over when a feature or a class turns up that was not there before."""
 
     def __init__(self, by_name: bool) -> None:
         self.by_name = by_name  # whether rows come as dictionaries

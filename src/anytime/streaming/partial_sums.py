@@ -4,8 +4,6 @@ Partial sums go down: ``y^i = project(y^(i-1) - eta_i h_i)``. Learner i is fitte
 ("smooth", Algorithm 6), or to this gradient plus what the learners before it left unfitted ("residual", Algorithm 7).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 
@@ -82,5 +80,5 @@ def averaged(sums: Array, averaging: Averaging) -> Array:
         return np.asarray(np.cumsum(sums, axis=0) / counts)
     terms = sums[:-1] if averaging == "theory" else sums[1:]
     if averaging not in ("theory", "post"):
-        raise ValueError(f"there is no averaging {averaging!r}; there are 'last', 'theory', 'post' and 'all'")
+        raise ValueError(f"there is no averaging {averaging!r}; use 'last', 'theory', 'post' or 'all'")
     return np.concatenate([sums[:1], np.cumsum(terms, axis=0) / counts[:-1]])

@@ -1,7 +1,5 @@
 """How a model on a stream reads rows: arrays, tables and dictionaries, whose categories may still be new."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping
 from math import isfinite
@@ -91,21 +89,21 @@ class StreamReader(ColumnModel):
             return X
         if grow:
             X = np.ascontiguousarray(self._with_codes(X))  # refuses what is no code
-        for column, known in self.columns_.categories.items():
+        for column, categories in self.columns_.categories.items():
             most = min(int(np.nanmax(X[:, column], initial=-1.0)) + 1, MOST_CATEGORIES)
-            if grow and all(isinstance(value, int) for value in known):
-                known.extend(range(len(known), most))
-            beyond = X[:, column] >= len(known)
+            if grow and all(isinstance(value, int) for value in categories):
+                categories.extend(range(len(categories), most))
+            beyond = X[:, column] >= len(categories)
             if beyond.any():
                 X = X.copy()
                 X[beyond, column] = np.nan
         return X
 
     def _table_codes(self, X: Any, grow: bool) -> Array:
-        for column, known in self.columns_.categories.items() if grow else ():
+        for column, categories in self.columns_.categories.items() if grow else ():
             values = X.iloc[:, column] if hasattr(X, "iloc") else X[X.columns[column]]
             there = values[values.notna()] if hasattr(values, "notna") else values.drop_nulls()
-            grow_categories(known, there.tolist() if hasattr(there, "tolist") else there.to_list())
+            grow_categories(categories, there.tolist() if hasattr(there, "tolist") else there.to_list())
         try:
             codes = self.columns_.encode(X)
         except (TypeError, ValueError) as error:
@@ -146,10 +144,10 @@ class StreamReader(ColumnModel):
         return codes
 
     def _code_of(self, column: int, value: Any, grow: bool) -> float:
-        known = self.columns_.categories[column]
+        words = self.columns_.categories[column]
         if grow:
-            grow_categories(known, [value])
-        return float(known.index(value)) if value in known else np.nan
+            grow_categories(words, [value])
+        return float(words.index(value)) if value in words else np.nan
 
     @staticmethod
     def _number_of(name: Any, value: Any) -> float:
@@ -202,9 +200,7 @@ class StreamReader(ColumnModel):
             there = np.array([name in x for name in self._places])
             return reader_of(self).incomplete(X, there, [str(name) for name in x if name not in self._places])
         if isinstance(x, Mapping):
-            raise ValueError(
-                "the row has names, but the model knows none: give values in the order of columns"
-            )
+            raise ValueError("the row has column names, but the model has none: give values in column order")
         if np.ndim(x) == 0:
             raise TypeError(f"predict_one takes the values of one row, not {x!r}")
         x = np.atleast_2d(x) if not hasattr(x, "columns") else x

@@ -4,8 +4,6 @@ A tree that grows on a stream splits late, and the targets of those behind it se
 times makes up for much of that, and the time it takes in all is bounded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Self
 

@@ -1,10 +1,8 @@
-"""The same models as river has them: for its pipelines, its ``evaluate`` and its checks.
+"""The same models for river: for its pipelines, its ``evaluate`` and its checks.
 
-``StreamingBoostRegressor`` and ``StreamingBoostClassifier`` have ``learn_one`` and ``predict_one`` themselves; what they are not
-is a ``river.base.Estimator``, which river's pipelines and metrics ask for. These two are, and nothing else.
+``StreamingBoostRegressor`` and ``StreamingBoostClassifier`` already have ``learn_one`` and ``predict_one``, but they are not a
+``river.base.Estimator``, which river's pipelines and metrics require. These two classes are, and add nothing else.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -19,12 +17,12 @@ def _seed(model: str, seed: Any, parameters: dict[str, Any]) -> Any:
     """The seed under river's name for it, or under scikit-learn's, which is taken out of ``parameters``."""
     if hasattr(seed, "get_params"):
         raise TypeError(
-            f"{model} makes its own model: give it parameters, as in {model}(n_estimators=20), not a {type(seed).__name__}"
+            f"{model} creates its own model: give it parameters, as in {model}(n_estimators=20), not a {type(seed).__name__}"
         )
     if "random_state" not in parameters:
         return seed
     if seed != 0:
-        raise TypeError(f"{model} was given seed and random_state, which are the same: give one of them")
+        raise TypeError(f"{model} was given both seed and random_state, which mean the same; give one")
     return parameters.pop("random_state")
 
 
@@ -49,20 +47,20 @@ class _Streaming:
 class RiverRegressor(_Streaming, base.Regressor):
     """A boosted regressor on a stream, for river.
 
-    Features may come and go: an absent one is a missing value; a further one among the first 500 rows gets a column of its own,
-    and later ones are ignored. Words are categories.
+    Features may come and go: an absent one is a missing value; a new one among the first 500 rows gets its own column, and later
+    ones are ignored. Strings are categories.
 
     Parameters
     ----------
     seed : int, default=0
-        May be called ``random_state``, too.
+        Random seed; ``random_state`` is the same.
     **parameters
-        Of :class:`anytime.StreamingBoostRegressor`.
+        Parameters of :class:`anytime.StreamingBoostRegressor`.
 
     Attributes
     ----------
     model : StreamingBoostRegressor
-        All else that it can do: budgets, stages, files.
+        The model itself, for budgets, stages and files.
 
     Examples
     --------
@@ -75,27 +73,27 @@ class RiverRegressor(_Streaming, base.Regressor):
     _kind = StreamingBoostRegressor
 
     def predict_one(self, x: dict[Any, Any]) -> float:
-        """The prediction for a row; 0 before any was learned."""
+        """The prediction for a row; 0 before the first row was learned."""
         return float(self.model.predict_one(_filled(self.model, x))) if self.model._has_begun else 0.0
 
 
 class RiverClassifier(_Streaming, base.Classifier):
     """A boosted classifier on a stream, for river.
 
-    Labels need not be known: a further one begins learning anew from the last 500 rows, which among the first 500 forgets
-    nothing. Features as in :class:`RiverRegressor`.
+    Labels need not be known in advance: a new one restarts learning from the last 500 rows, which loses nothing during the first
+    500. Features as in :class:`RiverRegressor`.
 
     Parameters
     ----------
     seed : int, default=0
-        May be called ``random_state``, too.
+        Random seed; ``random_state`` is the same.
     **parameters
-        Of :class:`anytime.StreamingBoostClassifier`.
+        Parameters of :class:`anytime.StreamingBoostClassifier`.
 
     Attributes
     ----------
     model : StreamingBoostClassifier
-        All else that it can do: budgets, stages, files.
+        The model itself, for budgets, stages and files.
     """
 
     _kind = StreamingBoostClassifier
@@ -105,14 +103,14 @@ class RiverClassifier(_Streaming, base.Classifier):
         return True
 
     def predict_one(self, x: dict[Any, Any], **bounds: Any) -> Any:
-        """The label for a row, within a ``budget`` or ``deadline`` where given; None before any was learned."""
+        """The label for a row, within an optional ``budget`` or ``deadline``; None before the first row was learned."""
         if not self.model._has_begun:
             return None
         label = self.model.predict_one(_filled(self.model, x), **bounds)
         return label.item() if isinstance(label, np.generic) else label
 
     def predict_proba_one(self, x: dict[Any, Any], **bounds: Any) -> dict[Any, float]:
-        """The probability of each label seen so far, within a ``budget`` or ``deadline`` where given; empty before any."""
+        """Probability of each label seen so far, within an optional ``budget`` or ``deadline``; empty before the first."""
         return self.model.predict_proba_one(_filled(self.model, x), **bounds) if self.model._has_begun else {}
 
 

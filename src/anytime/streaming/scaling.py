@@ -3,8 +3,6 @@
 Sums are accumulated row after row, whatever the chunks that rows come in, so that chunks leave no trace in any bit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Self
 

@@ -3,8 +3,6 @@
 One object, so that a checkpoint is one state and a reading is one snapshot.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import sqrt
 from typing import Any, Self
@@ -221,7 +219,7 @@ class StreamState:
     # ------------------------------------------------------------------ files
 
     def state(self) -> dict[str, Any]:
-        """Everything, in plain values and arrays, so that learning goes on bit for bit."""
+        """Everything, in plain values and arrays, so that learning continues bit for bit."""
         return {
             "bank": list(self.boosting.bank.state()),
             "boosting": list(self.boosting.state()),

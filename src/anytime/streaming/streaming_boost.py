@@ -1,9 +1,7 @@
-"""Boosted models on a stream, as estimators: ``partial_fit``, ``learn_one``, and every prefix of learners a stage.
+"""Boosted models on a stream, as estimators: ``partial_fit``, ``learn_one``, and every prefix of learners as a stage.
 
 Streaming gradient boosting: Hu, *Anytime Prediction and Learning for the Balance between Computation and Accuracy*, chapter 5.
 """
-
-from __future__ import annotations
 
 from typing import Any
 
@@ -18,74 +16,76 @@ from anytime.parameters import declared, without
 from anytime.plan import Array
 from anytime.streaming.class_weights import ClassWeights
 from anytime.streaming.estimator import StreamingBoost
-from anytime.validation import class_labels, numbered_classes, target_numbers
+from anytime.validation import class_labels, label_numbers, numbered_classes, target_numbers
 
 
 @declared()
 class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
-    """Gradient boosting that learns from a stream of rows, in constant memory, and can be read at any moment.
+    """Gradient boosting that learns from a stream of rows, in constant memory, and can predict at any moment.
 
-    All learners learn from every row: learner ``i`` from the gradient of the loss at the sum of those before it. A prefix of
-    learners is a model of its own and a stage of the plan, whose price is that of the columns its learners read.
+    All learners learn from every row: learner ``i`` from the gradient of the loss at the sum of the learners before it. Each
+    prefix of learners is a model and a stage of the plan, at the price of the columns that its learners read.
 
     Parameters
     ----------
     costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column. Learners that may read few columns (``max_features``) make prefixes cheap.
+        Learners that read few columns (``max_features``) make prefixes cheap.
     n_estimators : int, default=100
-        Number of trees or learners in the ensemble. More can be added later with ``append``.
+        More can be added later with ``append``.
     learner : str or StreamLearner, default="hoeffding_tree"
         "hoeffding_tree", "stump", "ridge", "linear", "small_net", or an object of :mod:`anytime.streaming` with
         settings, such as ``HoeffdingTree(max_features="sqrt")``.
     loss : {"auto", "logistic", "hinge", "softmax"} or StreamLoss, default="auto"
         "auto": logistic for two classes, softmax for more.
     learning_rate : float, default=None
-        Factor by which each learner's step is shrunk. None: 0.2 of the inverse smoothness of the loss, 0.5 of it for several
-        classes; for losses with kinks, ``1 / (lambda i)`` for learner ``i``.
+        None: 0.2 of the inverse smoothness of the loss, 0.5 of it for several classes; for losses with kinks, ``1 /
+        (lambda i)`` for learner ``i``.
     algorithm : {"auto", "smooth", "residual"} or StreamAlgorithm, default="auto"
-        How learners are fitted and partial sums become answers; :class:`anytime.streaming.StreamAlgorithm` has the details.
+        How learners are fitted, and how partial sums become answers; :class:`anytime.streaming.StreamAlgorithm` has the details.
         "auto": "smooth" unless the loss has kinks.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. On a stream, how often
-        they have occurred up to and including the row, counts beginning with one row of each class. Labels that a dict does not
-        name weigh 1. The error before learning counts all rows alike.
+        On a stream, frequencies are counted up to and including the row, starting with one row of each class. Labels
+        that a dict does not name have weight 1. The progressive error is unweighted.
     batch_size : int, default=1
-        Rows of a round: all are answered before any is learned.
+        Rows per round: all are predicted before any is learned.
     epochs : int, default=1
         How often ``fit`` goes over its rows.
     rehearse : int or "auto", default="auto"
-        Keep so many of the last rows and learn from them again, each four times while the stream is young and ever less later.
-        Nothing is measured on rows learned from again. 0: every row is learned from once. "auto": 500 for Hoeffding trees and
-        stumps, 0 for other learners.
+        Number of recent rows that are kept and learned from again, four times each early in the stream and less and less later.
+        Errors are measured on new rows only. 0: every row is learned from once. "auto": 500 for Hoeffding trees and stumps, 0
+        for other learners.
     drift : {"adwin", "windows"}, Drift or None, default=None
-        Watch for changes of the distribution, and take out learners that do harm after one.
+        Detect changes of the distribution, and leave out learners that increase the loss after one.
     standardise : bool or "auto", default="auto"
-        Standardise columns by their running means and deviations. "auto": for learners that are no trees.
+        Standardise columns by their running means and standard deviations. "auto": for all learners but trees.
     prefix : {"all", "best"}, default="all"
-        Whether plans end with the last learner or with the prefix of least recent loss.
+        Whether plans end with the last learner or with the prefix of the lowest recent loss.
     categorical_features : "from_dtype", list of columns or None, default="from_dtype"
-        Columns that hold categories. "from_dtype": those of a table that are no numbers. Those of an array hold whole numbers
-        from 0 on. Categories are read as the mean target of earlier rows that had them.
+        In an array, they hold whole numbers from 0 on. A category is encoded as the mean target of earlier rows that had it.
     time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit. The model has learned from the rows that were passed by then.
+        The model has learned from the rows processed by then.
     verbose : int, default=0
-        Whether progress is printed. 1: at every tenth of the rows of ``fit``, which Ctrl-C ends with what was learned so far.
+        1: after every tenth of the rows of ``fit``. Ctrl-C ends ``fit`` with what was learned so far.
 
     Attributes
     ----------
     plan_ : Plan
-        The learners as they are now.
+        The current learners.
     rows_seen_ : int
     progressive_error_ : float
         Share of wrong classes among all predictions made before learning.
     edges_, prefix_losses_, best_prefix_, n_estimators_, n_alarms_
-        Of every learner, of every prefix, and counts.
+        Measurements per learner and per prefix, and counts.
+
+    See Also
+    --------
+    StreamingBoostRegressor : The same for regression.
+    GradientBoostingClassifier : For tables that fit into memory.
 
     Notes
     -----
-    ``learn_one`` and ``predict_one`` also take a row as a dictionary, as river's models do. Labels need not be known then: a
-    further one begins learning anew from the last 500 rows. So does a further feature among the first 500 rows; later ones are
-    ignored.
+    ``learn_one`` and ``predict_one`` also take a row as a dictionary, as river's models do. Labels need not be known in advance:
+    a new one restarts learning from the last 500 rows. So does a new feature among the first 500 rows; later ones are ignored.
 
     Examples
     --------
@@ -100,14 +100,14 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
     classes_: NDArray[Any]
 
     def _class_weights(self) -> ClassWeights | None:
-        given = self.class_weight
-        if given is None or isinstance(given, str):
-            return None if given is None else ClassWeights(len(self.classes_))
+        class_weight = self.class_weight
+        if class_weight is None or isinstance(class_weight, str):
+            return None if class_weight is None else ClassWeights(len(self.classes_))
         labels = self.classes_.tolist()
-        unknown = [label for label in given if label not in labels]
+        unknown = [label for label in class_weight if label not in labels]
         if unknown and self._open is None:  # rows that come one by one may bring further labels
             raise ValueError(f"class_weight names {unknown[0]!r}, which is not among classes {labels}")
-        weights = [float(given.get(label, 1.0)) for label in labels]
+        weights = [float(class_weight.get(label, 1.0)) for label in labels]
         for label, weight in zip(labels, weights, strict=True):
             if not 0 < weight < np.inf:
                 raise ValueError(f"class_weight of {label!r} is {weight}; it must be positive and finite")
@@ -121,14 +121,16 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
 
     def _take_classes(self, y: NDArray[Any], classes: ArrayLike | None) -> None:
         """Labels there will be: those given, else those of ``fit``'s rows."""
-        known = getattr(self, "classes_", None)
-        found = np.unique(y if classes is None else np.asarray(classes))
-        if known is not None:
-            if not np.array_equal(known, found):
-                raise ValueError(f"classes are {found.tolist()}, but were {known.tolist()} in the first call")
+        classes_before = getattr(self, "classes_", None)
+        labels = np.unique(y if classes is None else np.asarray(classes))
+        if classes_before is not None:
+            if not np.array_equal(classes_before, labels):
+                raise ValueError(
+                    f"classes are {labels.tolist()}, but were {classes_before.tolist()} in the first call"
+                )
             return
-        self.classes_, _ = numbered_classes(found)
-        self._number = {label: c for c, label in enumerate(found.tolist())}
+        self.classes_, _ = numbered_classes(labels)
+        self._number = {label: c for c, label in enumerate(labels.tolist())}
 
     def _first_rows(
         self, X: Any, y: Any, sample_weight: Any, classes: Any, *, keep_absent: bool = False
@@ -142,12 +144,7 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
 
     def _targets(self, y: NDArray[Any]) -> NDArray[Any]:
         """(n,) numbers of classes, as floats."""
-        try:
-            return np.array([self._number[label] for label in y.tolist()], dtype=np.float64)
-        except KeyError as error:
-            raise ValueError(
-                f"y holds the label {error.args[0]!r}, which is not among classes {self.classes_.tolist()}"
-            ) from None
+        return label_numbers(y, self.classes_).astype(np.float64)
 
     def _said(self, scores: Array, method: str) -> NDArray[Any]:
         binary = scores.shape[1] == 1
@@ -170,7 +167,7 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
 @declared(like=StreamingBoostClassifier)
 @without("class_weight")
 class StreamingBoostRegressor(RegressorFace, StreamingBoost):
-    """Gradient boosting that learns from a stream of rows, in constant memory, and can be read at any moment.
+    """Gradient boosting that learns from a stream of rows, in constant memory, and can predict at any moment.
 
     Parameters
     ----------
@@ -183,6 +180,11 @@ class StreamingBoostRegressor(RegressorFace, StreamingBoost):
         Root mean square error of all predictions made before learning.
     rows_seen_, edges_, prefix_losses_, best_prefix_, n_estimators_, n_alarms_
         As in :class:`StreamingBoostClassifier`.
+
+    See Also
+    --------
+    StreamingBoostClassifier : The same for classification.
+    GradientBoostingRegressor : For tables that fit into memory.
 
     Examples
     --------

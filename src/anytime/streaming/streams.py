@@ -36,25 +36,24 @@ _KNOWN_BY = 20  # rows at its beginning by which a file is known again
 def read_stream(
     source: Any, *, chunk_rows: int = 1000, skip: int = 0, strict: bool = True, na_values: Sequence[str] = ()
 ) -> Iterator[pd.DataFrame]:
-    r"""Tables of at most ``chunk_rows`` rows, one after the other; no more than one is in memory.
+    r"""Yield tables of at most ``chunk_rows`` rows; no more than one is in memory.
 
-    Columns that hold a word in the first chunk, or mostly words if not ``strict``, are words (``str``) throughout; all others are
-    numbers.
+    Columns with a string in the first chunk, or mostly strings if not ``strict``, are strings throughout; all others are numbers.
 
     Parameters
     ----------
     source : str, path, file or iterable
         A CSV file, also compressed; "-": CSV from standard input; a Parquet file (``.parquet``, ``.pq``); an Arrow file or stream
-        (``.arrow``, ``.arrows``, ``.ipc``, ``.feather``); a CSV file that is open; or anything that gives tables or Arrow record
+        (``.arrow``, ``.arrows``, ``.ipc``, ``.feather``); a CSV file that is open; or an iterable of tables or Arrow record
         batches.
     chunk_rows : int, default=1000
     skip : int, default=0
-        Rows at the beginning to leave out.
+        Number of rows to skip at the beginning.
     strict : bool, default=True
-        Whether to stop where a cell cannot be read. Otherwise it is missing, and lines of CSV with too many cells are left out
+        Whether to stop at a cell that cannot be read. False: the cell is missing, and CSV lines with too many cells are skipped
         with a warning.
     na_values : sequence of str, default=()
-        Further cells of CSV that mean a missing value.
+        Further CSV cells that mean a missing value.
 
     Raises
     ------
@@ -137,7 +136,7 @@ def _tables(
             yield from _pieces(part.to_pandas() if hasattr(part, "to_pandas") else part, chunk_rows)
     else:
         raise TypeError(
-            f"{type(source).__name__} is no stream of rows: give a path, a file or an iterable of tables"
+            f"{type(source).__name__} is not a stream of rows: give a path, a file or an iterable of tables"
         )
 
 
@@ -284,7 +283,7 @@ def pyarrow() -> Any:
 
 def _pieces(table: Any, chunk_rows: int) -> Iterator[pd.DataFrame]:
     if not hasattr(table, "iloc"):
-        raise TypeError(f"a {type(table).__name__} is no table and no Arrow record batch")
+        raise TypeError(f"a {type(table).__name__} is neither a table nor an Arrow record batch")
     for start in range(0, len(table), chunk_rows):
         yield table.iloc[start : start + chunk_rows].reset_index(drop=True)
 
@@ -315,8 +314,8 @@ def _is_words(column: Any, strict: bool) -> bool:
     if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
         return False
     numbers = int(pd.to_numeric(column.astype(object), errors="coerce").notna().sum())
-    known = int(column.notna().sum())
-    return numbers < known if strict else numbers < 0.5 * known
+    n_present = int(column.notna().sum())
+    return numbers < n_present if strict else numbers < 0.5 * n_present
 
 
 def _typed(
@@ -348,20 +347,20 @@ def _typed(
 
 @dataclass(frozen=True)
 class StreamProgress:
-    """Where a stream is.
+    """Progress of a stream.
 
     Attributes
     ----------
     rows : int
-        Rows of this stream that were read, in this and earlier sittings.
+        Rows of this stream read so far, including earlier runs.
     rows_per_second : float
-        In this sitting, reading included.
+        Speed in this run, including reading.
     error : float
-        Of all predictions made before learning: root mean square error, or the share of wrong classes.
+        Error of all predictions made before learning: root mean square error, or the share of wrong classes.
     saved : bool
-        Whether a checkpoint was written just now.
+        Whether a checkpoint was just written.
     left_out : int
-        Rows without a target that were left out in this sitting.
+        Rows without a target skipped in this run.
     """
 
     rows: int
@@ -382,32 +381,32 @@ def learn_stream(
     strict: bool = True,
     source: dict[str, Any] | None = None,
 ) -> Iterator[StreamProgress]:
-    r"""Learn from tables, one after the other, telling of progress about twice a second and at every checkpoint.
+    r"""Learn from tables one after the other, yielding progress about twice a second and at every checkpoint.
 
-    Whatever ends the stream, its end, Ctrl-C, a row that cannot be read, or the caller who stops listening: what was learned
-    by then is in the last checkpoint, which is whole.
+    However the stream ends (its last row, Ctrl-C, an unreadable row, or a caller that stops iterating), the last checkpoint is
+    complete and holds what was learned by then.
 
     Parameters
     ----------
     model : StreamingBoostClassifier or StreamingBoostRegressor
     tables : iterable of DataFrame
-        Such as ``read_stream`` gives; every other column is a feature.
+        For example from ``read_stream``; every other column is a feature.
     target : str
     classes : sequence, default=None
-        All labels there will be, for a classifier that has not learned yet. None: those of the first table.
+        All labels that will occur, for a classifier that has not learned yet. None: those of the first table.
     save : path, default=None
-        Where checkpoints go, each in the place of the one before.
+        File for checkpoints; each replaces the previous one.
     every : int, default=None
         Rows between two checkpoints. None: one at the end.
     strict : bool, default=True
-        Whether to stop at a row without a target. Otherwise it is left out.
+        Whether to stop at a row without a target. False: skip it.
     source : dict, default=None
-        By what the stream is known again, kept in checkpoints as ``source_``.
+        Identification of the stream, kept in checkpoints as ``source_``.
 
     Yields
     ------
     StreamProgress
-        The last one also where a model that goes on finds no further rows.
+        Also once at the end if a continued model finds no further rows.
 
     Examples
     --------
@@ -420,7 +419,7 @@ def learn_stream(
     >>> last.rows
     200
     """
-    began = told = time.perf_counter()
+    began = last_told = time.perf_counter()
     start, waiting, left_out = model.position_, 0, 0
 
     def progress(saved: bool) -> StreamProgress:
@@ -430,20 +429,20 @@ def learn_stream(
 
     try:
         for table in tables:
-            known = _with_target(table, target, model.position_, strict)
+            labelled = _with_target(table, target, model.position_, strict)
             with unbroken():
-                if len(known):
-                    _learn_table(model, known.drop(columns=[target]), known[target], classes)
+                if len(labelled):
+                    _learn_table(model, labelled.drop(columns=[target]), labelled[target], classes)
                 model.position_ += len(table)
                 model.source_ = source
-                left_out += len(table) - len(known)
+                left_out += len(table) - len(labelled)
                 waiting += len(table)
                 saved = save is not None and every is not None and waiting >= every and model._has_begun
                 if save is not None and saved:
                     model.save(save)
                     waiting = 0
-            if saved or time.perf_counter() - told >= _PACE:
-                told = time.perf_counter()
+            if saved or time.perf_counter() - last_told >= _PACE:
+                last_told = time.perf_counter()
                 yield progress(saved)
     finally:
         unsaved = save is not None and waiting > 0 and model._has_begun
@@ -458,7 +457,7 @@ def learn_stream(
 def _with_target(table: pd.DataFrame, target: str, seen: int, strict: bool) -> pd.DataFrame:
     """The rows whose target is known."""
     if target not in table.columns:
-        raise ValueError(f"there is no column {target!r}; there are {', '.join(map(str, table.columns[:6]))}")
+        raise ValueError(f"no column {target!r}; the columns are {', '.join(map(str, table.columns[:6]))}")
     missing = table[target].isna().to_numpy()
     if strict and missing.any():
         raise ValueError(f"row {seen + int(missing.argmax()) + 1}: the target {target!r} is missing")
@@ -474,9 +473,13 @@ def _learn_table(
     if not is_classifier(model):
         model.partial_fit(X, pd.to_numeric(y).to_numpy(dtype=np.float64))
         return
-    known = getattr(model, "classes_", None)
-    labels = labels_of(y, words=known is not None and known.dtype.kind in "OU")
-    first = None if known is not None else (np.unique(labels) if classes is None else np.asarray(classes))
+    trained_classes = getattr(model, "classes_", None)
+    labels = labels_of(y, words=trained_classes is not None and trained_classes.dtype.kind in "OU")
+    first = (
+        None
+        if trained_classes is not None
+        else (np.unique(labels) if classes is None else np.asarray(classes))
+    )
     model.partial_fit(X, labels, classes=first)
 
 

@@ -1,4 +1,4 @@
-"""Structured prediction: many labels at once, refined where they are still uncertain, features bought when they are needed."""
+"""Structured prediction: many labels at once, refined where they are uncertain, with features bought on demand."""
 
 from anytime.structured.block import EntropySelector, StructuredBlock, Update
 from anytime.structured.chains import Chains

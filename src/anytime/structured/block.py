@@ -94,10 +94,10 @@ class Update:
         if not self.predictor.context.size:
             return read
         assert probabilities is not None
-        told = structures.context(self.selector.level, probabilities)
-        if self.predictor.context.size < told.shape[1]:
-            told = told[:, self.predictor.context]
-        return np.hstack([read, told if which is None else told[which]])
+        context = structures.context(self.selector.level, probabilities)
+        if self.predictor.context.size < context.shape[1]:
+            context = context[:, self.predictor.context]
+        return np.hstack([read, context if which is None else context[which]])
 
     def change(self, structures: Structures, scores: Array) -> Array:
         """(E, K) what is added to the (E, K) scores so far, or takes their place."""
@@ -129,9 +129,9 @@ class StructuredBlock(Block):
     n_columns : int
         Columns of the price list.
     offsets : (S, K), default=None
-        What is added to the scores of all elements in the answer after each stage. The next stage goes on from the scores without
-        it, so that stages select, read and add what they do without offsets. They are for stages that add to the scores, and for
-        structures that lack no column. None: nothing is added.
+        What is added to the scores of all elements in the answer after each stage. The next stage continues from the scores
+        without it, so that stages select, read and add what they do without offsets. They are for stages that add to the scores,
+        and for structures that lack no column. None: nothing is added.
     """
 
     kind = "structured"
@@ -168,7 +168,7 @@ class StructuredBlock(Block):
         return self.updates[stage].predictor.columns
 
     def outputs(self, stage: int, X: Any) -> Any:
-        """Stages go on from the scores so far: see ``proceed``."""
+        """Stages continue from the scores so far: see ``proceed``."""
         raise TypeError("stages of structures go on from the scores so far")
 
     def reads(self, stage: int, X: Any, memory: Memory) -> NDArray[np.bool_] | None:
@@ -192,7 +192,7 @@ class StructuredBlock(Block):
         return answer.like(added)
 
     def scores_before(self, stage: int, answer: Array) -> Array:
-        """(E, K) the scores that ``stage`` goes on from, given the answer after the stages before it."""
+        """(E, K) the scores that ``stage`` continues from, given the answer after the stages before it."""
         return answer if self.offsets is None or not stage else answer - self.offsets[stage - 1]
 
     def with_offsets(self, offsets: Array) -> StructuredBlock:

@@ -75,9 +75,9 @@ class Chains(ElementTable):
         start = np.repeat(self.offsets[:-1], np.diff(self.offsets))
         end = np.repeat(self.offsets[1:], np.diff(self.offsets))
         # entry n is what stands outside of every sequence
-        told = np.zeros((n + 1, n_classes + 1))
-        told[:n, :n_classes] = np.where(probabilities < _NEGLIGIBLE, 0.0, probabilities)
-        told[n, n_classes] = 1.0
+        counts = np.zeros((n + 1, n_classes + 1))
+        counts[:n, :n_classes] = np.where(probabilities < _NEGLIGIBLE, 0.0, probabilities)
+        counts[n, n_classes] = 1.0
         leading = np.append(probabilities.argmax(axis=1) if n else np.empty(0, np.intp), n_classes)
         place = {}
         for step in range(-self.order, self.order + 1):
@@ -85,7 +85,7 @@ class Chains(ElementTable):
             place[step] = np.where((at >= start) & (at < end), at, n)
         out = np.empty((n, (2 * self.order + 1) * (n_classes + 1) + len(self._pairs)))
         for i, at in enumerate(place.values()):
-            out[:, i * (n_classes + 1) : (i + 1) * (n_classes + 1)] = told[at]
+            out[:, i * (n_classes + 1) : (i + 1) * (n_classes + 1)] = counts[at]
         for i, (left, right) in enumerate(self._pairs):
             pair = leading[place[left]] * (n_classes + 1) + leading[place[right]]
             out[:, out.shape[1] - len(self._pairs) + i] = pair

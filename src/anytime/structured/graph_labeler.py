@@ -1,4 +1,4 @@
-"""Graphs: a label for every node, as of points, atoms, people or pages that know each other."""
+"""Graphs: a label for every node, such as points, atoms, people or pages."""
 
 from __future__ import annotations
 
@@ -21,32 +21,35 @@ __all__ = ["GraphLabeler"]
 @declared(like=SequenceLabeler)
 @without("context")
 class GraphLabeler(ElementLabeler):
-    """Labels the nodes of graphs, features bought one after the other, the labels of neighbours taken into account.
+    """Label the nodes of graphs, buying features one after the other and using the current labels of neighbours.
 
     Structured boosting (Grubb, *Anytime Prediction*, 2014, Algorithms 3.3 and 7.1), as in :class:`SequenceLabeler`: every stage
-    is told what the neighbours of a node, and theirs, are taken for so far.
+    reads the current predictions of a node's neighbours and of their neighbours.
 
     Parameters
     ----------
     costs : mapping from str to float, FeatureCosts or similar, default=None
-        What columns cost. None: 1 per column. Columns are the names of features, and prices are per node. At prediction, a
-        feature that no node of a graph names is not there: nothing is paid for it, and stages that read it are left out for
-        the graph. One that a training graph did without as well is a missing value: paid for, and read as in training.
+        Columns are the names of features, and prices are per node. In prediction, a feature that no node of a graph has
+        is unavailable: it is not paid for, and stages that read it are skipped for the graph. If some training graph
+        lacked it too, it is a missing value: paid for, and read as in training.
     budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit. A row is a graph, and pays the
-        price of a feature once: per node.
+        A row is a graph, and pays the price of a feature once, per node.
     min_count : int, default=1
-        Values of strings that fewer nodes have are taken for unknown.
+        String values that fewer nodes have count as unknown.
     epochs : int, default=8
-        Passes over the nodes when a linear stage is learned.
+        Passes over the nodes to train a linear stage.
     time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit. Where they are few, stages are learned from some of the graphs, drawn at
-        random; a warning says so.
+        If time is short, stages are trained on a random part of the graphs; a warning says so.
 
     Attributes
     ----------
     steps_ : list of StructuredStep
-        What each step of training did.
+        The steps of training.
+
+    See Also
+    --------
+    SequenceLabeler : For sequences.
+    SceneParser : For images.
 
     Examples
     --------
@@ -64,12 +67,12 @@ class GraphLabeler(ElementLabeler):
     _what = "graph"
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from graphs and the labels of their nodes.
+        """Fit the model to graphs and the labels of their nodes.
 
         Parameters
         ----------
         X : list of (nodes, edges)
-            Of each node a row of numbers or a dict of features; edges are pairs of numbers of nodes, (m, 2), or None.
+            Nodes are rows of numbers or dicts of features; edges are pairs of node numbers, (m, 2), or None.
         y : list of sequences of labels
             One per node; None for a node without a label.
         """

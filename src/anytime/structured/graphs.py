@@ -1,4 +1,4 @@
-"""Graphs and grids: elements that are told what those beside them are taken for, on average."""
+"""Graphs and grids: elements that read the mean predictions of their neighbours."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Array = NDArray[np.float64]
 class Graphs(ElementTable):
     """Nodes with their features, and edges between nodes of the same graph.
 
-    The context of a node are its own current class probabilities, their mean over its neighbours, and over theirs; and the share
-    of classes that lead among its neighbours. A node without neighbours is told zeros of them.
+    The context of a node consists of its own current class probabilities, their mean over its neighbours and over the neighbours'
+    neighbours, and the shares of leading classes among its neighbours. It is 0 for a node without neighbours.
 
     Parameters
     ----------
     table, offsets, categories
         As of :class:`ElementTable`: one row per node.
     edges : (m, 2) int
-        Pairs of nodes, numbered through all graphs, in either direction; a pair that stands twice counts twice.
+        Pairs of nodes, numbered across all graphs, in either direction; a duplicate pair counts twice.
     weights : (m,) float, default=None
-        How much each edge counts. None: 1.
+        Weight of each edge. None: 1.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Graphs(ElementTable):
         return np.zeros(4 * n_classes, dtype=np.int32)
 
     def context(self, level: int, probabilities: Array) -> Array:
-        """(E, 4 K) what nodes are told of the current predictions of others."""
+        """(E, 4 K) context of the nodes, from the current predictions."""
         n, n_classes = probabilities.shape
         leading = np.zeros((n, n_classes))
         if n:
@@ -93,8 +93,8 @@ def nearest_edges(points: ArrayLike, k: int) -> NDArray[np.intp]:
     points : (n, d)
         Coordinates.
     k : int
-        Nearest others that each point is joined to; a cloud of fewer points is joined completely. A point can have more
-        neighbours, if it is among the nearest of others.
+        Number of nearest points that each point is joined to; a smaller cloud is joined completely. A point can have more
+        neighbours if it is among the nearest of others.
 
     Returns
     -------

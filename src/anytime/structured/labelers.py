@@ -1,4 +1,4 @@
-"""What labelers of sequences and graphs share: elements come with their features, in a table."""
+"""Base of the labelers of sequences and graphs: elements come with their features, in a table."""
 
 from __future__ import annotations
 
@@ -206,16 +206,18 @@ class ElementLabeler(StructuredModel):
             if hasattr(self, "plan_"):
                 warnings.warn(
                     "warm_start: a model that was loaded, unpickled or fitted without warm_start has no training data "
-                    "to go on from: training begins anew",
+                    "to continue from: training starts over",
                     stacklevel=4,
                 )
             return None
-        known, known_labels, trainer = before
-        same = np.array_equal(known, table, equal_nan=True) and np.array_equal(
+        earlier_table, known_labels, trainer = before
+        same = np.array_equal(earlier_table, table, equal_nan=True) and np.array_equal(
             known_labels.weight, labels.weight
         )
         if not same or not np.array_equal(known_labels.truth, labels.truth):
-            raise ValueError("warm_start goes on with the same data; these are others: fit a new model")
+            raise ValueError(
+                "warm_start=True continues on the same data, and these data differ: fit a new model"
+            )
         return trainer
 
     def __getstate__(self) -> dict[str, Any]:

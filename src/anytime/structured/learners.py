@@ -432,8 +432,8 @@ class LinearUpdateLearner:
             out[numbers] = 4 * (first * second).sum(axis=1) / (square + smooth)
         for j in np.flatnonzero(categories > 0):
             code = features[rows, j]
-            known = np.flatnonzero(code >= 0)
-            cells = (np.ones(known.size), (code[known].astype(np.intp), known))
+            coded = np.flatnonzero(code >= 0)
+            cells = (np.ones(coded.size), (code[coded].astype(np.intp), coded))
             members = csr_array(cells, shape=(int(categories[j]), rows.size))
             first, second = (members @ (target * side[:, None]) for side in (half, 1 - half))
             count = np.asarray(members.sum(axis=1)).reshape(-1)

@@ -1,4 +1,4 @@
-"""The face that all models of structures share: ``predict`` gives a list with one array per structure."""
+"""The interface of all models of structures: ``predict`` returns a list with one array per structure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from anytime.bounded_runs import Amount, Budget
 from anytime.costs import BoundCosts
-from anytime.estimator import Amount, AnytimeModel, Budget, ClassifierFace
+from anytime.estimator import AnytimeModel, ClassifierFace
 from anytime.losses import LINKS
 from anytime.plan import Plan
 from anytime.ragged import Ragged
@@ -30,7 +31,7 @@ __all__ = ["ElementLabels", "StructuredModel", "class_weights", "read_labels", "
 
 
 class StructuredModel(ClassifierFace, AnytimeModel):
-    """A model whose examples are structures. Not used by itself: ``_structures`` reads what a user has.
+    """A model whose examples are structures. Not used by itself: ``_structures`` reads the user's data.
 
     A budget is a cap on what any structure pays, a deadline is one for the whole list.
     """
@@ -115,7 +116,7 @@ class StructuredModel(ClassifierFace, AnytimeModel):
         *,
         mean_budget: Amount = None,
     ) -> float:
-        """Share of the elements with a label that are labelled rightly; ``sample_weight`` is one number per structure."""
+        """Share of correct labels among the labelled elements; ``sample_weight`` is one number per structure."""
         said = self.predict(X, budget, deadline, mean_budget=mean_budget)
         right, labelled = self._right(said, y)
         weight = np.ones(len(said)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
@@ -175,19 +176,19 @@ def read_labels(y: Any, offsets: NDArray[np.int64], class_weight: Any, name: str
             )
         flat.extend(listed)
     there = np.array([label is not None for label in flat], dtype=bool)
-    known = [label for label in flat if label is not None]
-    if not known:
+    labelled = [label for label in flat if label is not None]
+    if not labelled:
         raise ValueError("no element has a label: there is nothing to learn from")
-    texts = sum(isinstance(label, (str, bytes)) for label in known)
-    if 0 < texts < len(known):
-        other = next(label for label in known if not isinstance(label, (str, bytes)))
+    texts = sum(isinstance(label, (str, bytes)) for label in labelled)
+    if 0 < texts < len(labelled):
+        other = next(label for label in labelled if not isinstance(label, (str, bytes)))
         raise ValueError(
             f"some labels are strings, but one is {other!r}: labels are all strings or all whole numbers, None for none"
         )
-    if not texts and not all(isinstance(label, (Integral, np.bool_)) for label in known):
-        other = next(label for label in known if not isinstance(label, (Integral, np.bool_)))
+    if not texts and not all(isinstance(label, (Integral, np.bool_)) for label in labelled):
+        other = next(label for label in labelled if not isinstance(label, (Integral, np.bool_)))
         raise ValueError(f"labels must be strings or whole numbers, None for none; one is {other!r}")
-    classes, code = np.unique(np.array(known), return_inverse=True)
+    classes, code = np.unique(np.array(labelled), return_inverse=True)
     if classes.size < 2:
         raise ValueError(f"all labels are {classes.tolist()[0]!r}; a model needs at least two classes")
     truth = np.full((len(flat), classes.size), 1.0 / classes.size)
@@ -207,7 +208,7 @@ def class_weights(class_weight: Any, classes: NDArray[Any], counts: NDArray[Any]
     unknown = [label for label in class_weight if label not in classes.tolist()]
     if unknown:
         raise ValueError(
-            f"class_weight names {unknown[0]!r}, which is no class; the classes are {classes.tolist()[:10]}"
+            f"class_weight names {unknown[0]!r}, which is not a class; the classes are {classes.tolist()[:10]}"
         )
     return np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
 
@@ -217,15 +218,15 @@ def class_weights(class_weight: Any, classes: NDArray[Any], counts: NDArray[Any]
 
 def warn_of_time(clock: Clock, stages: str, drawn: str) -> None:
     """Say what there was no time for: stages, data, or nothing."""
-    told = ", and ".join(part for part in (stages, drawn) if part)
-    if not told:
+    causes = ", and ".join(part for part in (stages, drawn) if part)
+    if not causes:
         return
     frame, level = sys._getframe(1), 2  # of whoever called the library
     while (
         frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "anytime"
     ):
         frame, level = frame.f_back, level + 1
-    warnings.warn(f"time_budget={clock.seconds:g} {told}", stacklevel=level)
+    warnings.warn(f"time_budget={clock.seconds:g} {causes}", stacklevel=level)
 
 
 def train_structured(
@@ -248,8 +249,8 @@ def train_structured(
     """Train, and make a plan of the stages up to the one with the least held-out loss (without copies: of all).
 
     Training ends after ``max_stages``, when nothing gains, when the held-out loss has not fallen for ``n_iter_no_change`` stages
-    that buy nothing, when time is up, or by Ctrl-C after the first stage. ``before``: a trainer of the same data, to go on from.
-    ``drawn``: what of the data there was no time for, for the warning.
+    that buy nothing, when time is up, or by Ctrl-C after the first stage. ``before``: a trainer of the same data, to continue
+    from. ``drawn``: what of the data there was no time for, for the warning.
     """
     prior = np.log((labels.weight @ labels.truth + 1.0) / (labels.weight.sum() + labels.classes.size))
     trainer = before or StructuredSpeedBoost(

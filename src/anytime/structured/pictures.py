@@ -96,10 +96,10 @@ def read_label_maps(
             )
     if len({labels.dtype.kind == "U" for labels in maps}) > 1:
         raise ValueError("some label maps hold numbers and some strings: labels are all of one kind")
-    found = [np.unique(labels) for labels in maps]
+    by_map = [np.unique(labels) for labels in maps]
     if classes is None:
-        known = np.unique(np.concatenate(found)) if found else np.empty(0)
-        classes = known if ignore_label is None else known[known != ignore_label]
+        labels_seen = np.unique(np.concatenate(by_map)) if by_map else np.empty(0)
+        classes = labels_seen if ignore_label is None else labels_seen[labels_seen != ignore_label]
         if classes.size == 0:
             raise ValueError("no pixel has a label: there is nothing to learn from")
         if classes.size < 2:

@@ -1,4 +1,4 @@
-"""Scene parsing: every pixel of a picture gets a class, roughly at once and better with every stage."""
+"""Scene parsing: every pixel of a picture gets a rough label at once and a better one with every stage."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from anytime._compat import Interval, Options
 from anytime.answer import Answer
+from anytime.bounded_runs import Amount, Budget
 from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import Stop
-from anytime.estimator import Amount, Budget
 from anytime.parameters import shared, store
 from anytime.plan import Plan
 from anytime.structured.block import EntropySelector, StructuredBlock
@@ -48,80 +48,82 @@ _FADING = 0.7  # what each stage leaves of ``early_balance``
 
 
 class SceneParser(StructuredModel):
-    """Labels for all pixels of pictures: uncertain regions are refined first, descriptors and codes computed when they pay.
+    """Label all pixels of pictures: uncertain regions are refined first, descriptors and codes are computed when they pay.
 
-    StructuredSpeedBoost on pictures (Grubb, *Anytime Prediction*, 2014, chapter 7, "SIM"). A picture is cut into nested
-    regions of seven levels. A stage takes the regions of one level whose current predictions are uncertain, looks at shape,
-    colour and codes of descriptors of these regions and at the current predictions around them, and adds a tree's outputs to the
-    scores of all their pixels. Stages are chosen by how much they lower the cross-entropy of all pixels per unit of cost.
+    StructuredSpeedBoost on pictures (Grubb, *Anytime Prediction*, 2014, chapter 7, "SIM"). A picture is segmented into nested
+    regions of seven levels. A stage selects the regions of one level whose current predictions are uncertain, reads their shape,
+    colour and descriptor codes and the current predictions around them, and adds the outputs of trees to the scores of all their
+    pixels. Stages are chosen by the reduction of the cross-entropy of all pixels per unit of cost.
 
     Descriptors are computed at every second pixel of every second row.
 
-    Training cannot be continued: there is neither ``warm_start`` nor ``partial_fit``, and ``fit`` always starts anew.
+    Training cannot be continued: there is neither ``warm_start`` nor ``partial_fit``, and ``fit`` always starts over.
 
     Parameters
     ----------
     costs : mapping from str to float, default=None
         What columns cost. None: milliseconds of one core, measured on the first training pictures (the same seed then gives the
-        same model where the same prices are measured). A mapping has prices of "segments", "shape", each descriptor ("texture")
-        and one of its codes ("texture code").
+        same model only if the measured prices are the same). A mapping has the prices of "segments", "shape", each descriptor
+        ("texture") and one of its codes ("texture code").
     budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit. A row is a picture.
+        Budget used when ``predict`` is given no bound: the most that any row may pay. None: no limit. A row is a picture.
     meter : {"model", "realised"}, default="model"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     ignore_label : int or str, default=None
-        The label of pixels that have none. None: all pixels have one.
+        The label that marks unlabelled pixels. None: all pixels have a label.
     descriptors : sequence of str, default=("colour", "texture", "patterns", "edges", "wide_edges", "colour_edges")
-        Descriptors that there are codes of. The last costs as much as all others together.
+        Descriptors to make codes of. The last costs as much as all others together.
     n_centres : int, default=150
-        Codes of each descriptor.
+        Number of codes per descriptor.
     levels : sequence of int, default=(0, 1, 3, 4, 6)
         Levels of regions that stages may work on; 0 is the finest.
     thresholds : sequence of float, default=(0, 0.2)
         Mean entropies above which regions may be selected, as shares of the greatest; 0: all regions.
     cost_penalties : sequence of float, default=(0.0002, 0.002)
-        What a unit of cost must save of the loss to be spent by a tree, as a share of all of it: trees are tried for each.
-        Greater ones make more of a few codes, so that labels are good early; smaller ones buy more, and are better in the end.
+        Share of the total loss that a tree must save per unit of cost; trees are tried for each value. Larger values make the
+        most of a few codes, so that labels are good early; smaller ones buy more and are better in the end.
     tried_candidates : int or None, default=6
-        Triples of level, threshold and cost penalty that are tried for each stage, drawn anew. None: all.
+        Number of random triples of level, threshold and cost penalty tried for each stage. None: all.
     context : bool, default=True
-        Whether regions are told the current predictions of their surroundings.
+        Whether regions read the current predictions of their surroundings.
     evaluation_cost : float, default=3.0
-        Price of evaluating one stage, features apart, in the unit of ``costs``.
+        Price of evaluating one stage, without its features, in the unit of ``costs``.
     max_stages : int, default=30
-        The most stages that the plan may have.
+        Maximum number of stages.
     trees_per_stage : int, default=64
-        The most trees of a stage, each grown on what those before it have left over. The first stage has at most 16, a later one
-        at most as many as all before it: the first labels come early.
+        Maximum number of trees of a stage, each grown on the residual of those before. The first stage has at most 16, a later
+        one at most as many as all before it, so that the first labels come early.
     max_leaf_nodes : int, default=15
-        The most leaves of a tree. None: no limit.
+        Maximum number of leaves per tree. None: no limit.
     min_samples_leaf : int, default=60
-        The fewest training rows in a leaf.
+        Minimum number of training rows in a leaf.
     max_features : float, default=0.1
-        Share of the columns that are not bought yet which each tree may look at, drawn anew for each; of the bought ones, half.
+        Random share of the columns not bought yet that each tree may use; of the bought ones, half.
     max_samples : int, default=10000
-        The most regions that a tree is grown on, and about how many atoms its gain is measured on, drawn anew for each stage.
+        Maximum number of regions that a tree is grown on, and approximate number of atoms that measure its gain, drawn anew for
+        each stage.
     l2_regularization : float, default=20.0
-        Half of it times the squared weights, or values of leaves, is added to the loss. In units of the mean weight of a region.
+        Ridge penalty: half of it times the squared weights (of trees: leaf values) is added to the loss. In units of the
+        mean weight of a region.
     learning_rate : float, default=0.05
-        Factor by which each learner's step is shrunk. The fewer trees of the first stages take longer steps, so that every stage
-        can go equally far.
+        Factor by which each learner's step is shrunk. The first stages have fewer trees and take larger steps, so that every
+        stage can move equally far.
     holdout : float or None, default=None
         Share of the pictures, drawn anew for each stage, on which gains of candidates are measured; trees are grown on the
-        others. None: gains are measured on all training pictures, where reuse of what is bought looks better than it is.
+        others. None: gains are measured on all training pictures, which makes reuse of bought features look better than it is.
     folds : int, default=0
-        Parts of the training pictures that are held out in turn, so that stages learn from predictions of models that have not
-        seen a picture (stacking). 0: none.
+        Number of folds of the training pictures: stages learn from predictions of models not trained on a picture (stacking).
+        0: none.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
+        Weights of the classes. "balanced": inversely proportional to their frequency. None: 1 each.
     early_balance : float, default=0.5
-        How much more readily early answers name rare classes. This share of the log frequencies of the classes is taken off the
-        scores after the first stage, and seven tenths of the share before after each later one: the few trees of early
-        stages hardly move scores from these frequencies, so that without it rare classes are found late. It is a matter of
-        answers only: stages select, buy and add the same, and after ten stages hardly anything is taken off. 0: nothing is.
+        How much early answers favour rare classes. This share of the log class frequencies is subtracted from the scores after
+        the first stage, and seven tenths of the previous share after each later one: the few trees of early stages hardly move
+        scores from these frequencies, so without it rare classes appear late. Only answers change: stages select, buy and add
+        the same, and after ten stages hardly anything is subtracted. 0: nothing is.
     time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit. Where they are few, stages are learned from some of the pictures, drawn at
-        random, and with the first of ``descriptors`` only; a warning says so.
+        Seconds that ``fit`` may take. None: no limit. If time is short, stages are trained on a random part of the
+        pictures, and with the first of ``descriptors`` only; a warning says so.
     random_state : int, RandomState or None, default=None
         Seed; the same seed gives the same model.
     n_jobs : int, default=None
@@ -134,9 +136,14 @@ class SceneParser(StructuredModel):
     plan_ : Plan
     classes_ : (C,) array
     steps_ : list of StructuredStep
-        What each step of training did.
+        The steps of training.
     features_ : SceneFeatures
         The columns, and the dictionaries of the descriptors.
+
+    See Also
+    --------
+    SequenceLabeler : For sequences.
+    GraphLabeler : For graphs.
 
     Examples
     --------
@@ -206,17 +213,17 @@ class SceneParser(StructuredModel):
         store(self, locals())
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
-        """Learn from pictures and their label maps.
+        """Fit the model to pictures and their label maps.
 
         Parameters
         ----------
         X : list of pictures
-            (h, w, 3) bytes, or floats from 0 to 1; grey pictures and a fourth channel are taken too. Sizes may differ.
+            (h, w, 3) bytes, or floats from 0 to 1; grey pictures and a fourth channel are accepted, too. Sizes may differ.
         y : list of (h, w) label maps
             Whole numbers or strings.
         groups : (n,) array-like, default=None
-            Pictures of the same group are alike, as frames of one scene of a video are: they are in the same fold and are held
-            out together. None: pictures are not alike.
+            Pictures of one group are similar, such as frames of one video: they stay in the same fold and are held out together.
+            None: pictures are independent.
         """
         self._validate_params()
         clock = Clock(self.time_budget, self.verbose)
@@ -298,10 +305,10 @@ class SceneParser(StructuredModel):
         mean_budget: Amount = None,
         stop: Stop | None = None,
     ) -> Answer:
-        """The best answer within the bounds, with all that is known about it; see ``AnytimeModel.answer``.
+        """The best answer within the bounds, with its stage, cost and reason; see ``AnytimeModel.answer``.
 
-        With ``deadline`` or ``stop`` every picture is taken through a stage before any goes on, and work ends within stages as
-        well. A picture whose turn has not come has its most frequent class everywhere.
+        With ``deadline`` or ``stop``, every picture goes through a stage before any continues, and work may end within stages. A
+        picture that was not started has the most frequent class everywhere.
         """
         check_is_fitted(self, "plan_")
         due = self._due(time.monotonic(), deadline)
@@ -330,10 +337,10 @@ class SceneParser(StructuredModel):
         names = list(self.descriptors)
         for name in names:
             if name not in DESCRIPTORS:
-                raise ValueError(f"there is no descriptor {name!r}; there are {', '.join(DESCRIPTORS)}")
+                raise ValueError(f"no descriptor {name!r}; the descriptors are {', '.join(DESCRIPTORS)}")
         for level in self.levels:
             if level not in range(Scenes.n_levels):
-                raise ValueError(f"there is no level {level}; there are 0 to {Scenes.n_levels - 1}")
+                raise ValueError(f"there is no level {level}; the levels are 0 to {Scenes.n_levels - 1}")
         for share in self.thresholds:
             if not 0 <= share < 1:
                 raise ValueError(f"a threshold is a share of the greatest entropy, 0 to below 1, not {share}")

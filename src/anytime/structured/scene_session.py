@@ -1,4 +1,4 @@
-"""One picture under way: stages refine its label map, an interrupt ends them, and any thread may read meanwhile."""
+"""One picture in progress: stages refine its label map until an interrupt, and any thread may read meanwhile."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ __all__ = ["SceneSession"]
 
 
 class SceneSession:
-    """A parser, and one picture under way.
+    """A parser, and the current picture.
 
-    One thread computes (others that try wait for it); any thread may ``read`` meanwhile, and gets the labelling after the last
-    stage that was finished, never a mixture of two. Before the picture is cut into regions, this is the most frequent class.
+    One thread computes (others that try wait for it); any thread may ``read`` meanwhile, and gets the labels after the last
+    completed stage, never a mixture of two. Before the picture is segmented, this is the most frequent class.
 
-    Deadline and ``stop`` are looked at between stages and within them, every few thousand operations of segmentation,
-    descriptors and codes. What an interrupted stage has completed is kept for the next call: regions, whole descriptors and
-    codes. What was half done is begun anew, so that calls shorter than the segmentation (about 20 ms for 480 x 360 pixels)
-    never get beyond it.
+    Deadline and ``stop`` are checked between stages and within them, every few thousand operations of segmentation, descriptors
+    and codes. Completed parts of an interrupted stage are kept for the next call: regions, whole descriptors and codes.
+    Incomplete parts start over, so calls shorter than the segmentation (about 20 ms for 480 x 360 pixels) never get beyond it.
 
     Parameters
     ----------
@@ -62,14 +61,14 @@ class SceneSession:
         deadline: float | None = None,
         stop: Stop | None = None,
     ) -> Answer:
-        """Take a new picture as far as the bounds allow: ``start`` and ``resume``."""
+        """Label a new picture within the bounds: ``start`` and ``resume``."""
         began = time.monotonic()
         self.start(picture)
         left = None if deadline is None else max(0.0, deadline - (time.monotonic() - began))
         return self.resume(budget=budget, mean_budget=mean_budget, deadline=left, stop=stop)
 
     def start(self, picture: Any) -> None:
-        """Begin with a picture; from now on ``read`` is about it."""
+        """Start a picture; from now on ``read`` returns its labels."""
         rgb = read_picture(picture)
         with self._writer:
             self._picture = PictureRun(self.model, rgb, self._expected)
@@ -82,20 +81,20 @@ class SceneSession:
         deadline: float | None = None,
         stop: Stop | None = None,
     ) -> Answer:
-        """Go on with the picture.
+        """Continue the picture.
 
         Parameters
         ----------
         budget, mean_budget : float, default=None
-            As in ``SceneParser.predict``: what it may have cost in the end, counted by the model's ``meter``.
+            As in ``SceneParser.predict``: the total cost at the end, counted by the model's ``meter``.
         deadline : float, default=None
-            Seconds from now. A stage that is not expected to end in time is not begun.
+            Seconds from now. A stage that is not expected to end in time is not started.
         stop : anything with ``is_set``, default=None
 
         Returns
         -------
         Answer
-            Of one picture: ``prediction`` is a list of one label map.
+            For one picture: ``prediction`` is a list of one label map.
         """
         due = time.monotonic() + deadline if deadline is not None else np.inf
         with self._writer:
@@ -105,10 +104,10 @@ class SceneSession:
             return picture.answer
 
     def read(self) -> Answer:
-        """The labelling after the last finished stage; never waits."""
+        """The labels after the last completed stage; never waits."""
         return self._current().answer
 
     def _current(self) -> PictureRun:
         if self._picture is None:
-            raise ValueError("there is no picture yet: call start(picture) first")
+            raise ValueError("there is no image yet: call start(picture) first")
         return self._picture

@@ -1,4 +1,4 @@
-"""Where the stages of a scene parser work: the regions of a picture that each of them selects."""
+"""The regions of a picture that each stage of a scene parser selects."""
 
 from __future__ import annotations
 

@@ -17,48 +17,51 @@ __all__ = ["SequenceLabeler"]
 
 @declared()
 class SequenceLabeler(ElementLabeler):
-    """Labels the elements of sequences, features bought one after the other, neighbours' labels taken into account.
+    """Label the elements of sequences, buying features one after the other and using the current labels of neighbours.
 
-    Structured boosting over chains (Grubb, *Anytime Prediction*, 2014, Algorithms 3.3 and 7.1). Every stage buys what explains
-    most of what is left per unit of cost, and adds to the scores of all elements a function of all features bought so far and of
-    the current predictions of neighbours. In training these are held-out predictions, by copies of the model that have not
-    seen a fold of the sequences.
+    Structured boosting over chains (Grubb, *Anytime Prediction*, 2014, Algorithms 3.3 and 7.1). Every stage buys the features
+    that explain most of the residual per unit of cost, and adds to the scores of all elements a function of all features bought
+    so far and of the current predictions of neighbours. In training these are held-out predictions, by copies of the model that
+    were not trained on the fold of the sequence.
 
     Parameters
     ----------
     costs : mapping from str to float, FeatureCosts or similar, default=None
-        What columns cost. None: 1 per column. Columns are the names of features, and prices are per element. At prediction, a
-        feature that no element of a sequence names is not there: nothing is paid for it, and stages that read it are left out for
-        the sequence. One that a training sequence did without as well is a missing value: paid for, and read as in training.
+        Columns are the names of features, and prices are per element. In prediction, a feature that no element of a
+        sequence has is unavailable: it is not paid for, and stages that read it are skipped for the sequence. If some
+        training sequence lacked it too, it is a missing value: paid for, and read as in training.
     budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit. A row is a sequence, and pays the
-        price of a feature once: per element.
+        A row is a sequence, and pays the price of a feature once, per element.
     learner : {"linear", "trees", "both"}, default="linear"
-        What stages add: functions that are linear in numbers and have a weight for each value of a string, trees, or at each
-        stage whichever gains more per unit of cost.
+        What stages add: functions that are linear in numbers and have a weight for each value of a string, trees, or the better
+        of the two at each stage, by gain per unit of cost.
     context : int, default=2
-        Neighbours on either side whose current predictions count; 0: none.
+        Number of neighbours on either side whose current predictions are read; 0: none.
     growth : float, default=0.15
-        At each stage at least this share of what is spent already is spent, on as many features as that takes.
+        Each stage spends at least this share of what was spent so far, on as many features as that takes.
     folds : int, default=4
-        Copies of the model for held-out predictions.
+        Number of copies of the model for held-out predictions.
     min_count : int, default=1
-        Values of strings that fewer elements have are taken for unknown.
+        String values that fewer elements have count as unknown.
     epochs : int, default=8
-        Passes over the elements when a linear stage is learned.
+        Passes over the elements to train a linear stage.
     n_iter_no_change : int, default=3
-        Rounds without gain on the validation rows after which training ends. These are the held-out predictions.
+        These are the held-out predictions.
     time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit. Where they are few, stages are learned from some of the sequences, drawn at
-        random; a warning says so.
+        If time is short, stages are trained on a random part of the sequences; a warning says so.
     warm_start : bool, default=False
-        Whether ``fit`` goes on from the fitted model. With the same data and a larger ``max_stages``; training data are kept,
-        but not in files and pickles: after these ``fit`` warns, and begins anew.
+        It needs the same data and a larger ``max_stages``. The model keeps its training data, but not in files and
+        pickles: after loading, ``fit`` warns and starts over.
 
     Attributes
     ----------
     steps_ : list of StructuredStep
-        What each step of training did.
+        The steps of training.
+
+    See Also
+    --------
+    GraphLabeler : For graphs.
+    SceneParser : For images.
 
     Examples
     --------
@@ -76,12 +79,12 @@ class SequenceLabeler(ElementLabeler):
     _what = "sentence"
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from sequences and their labels.
+        """Fit the model to sequences and their labels.
 
         Parameters
         ----------
         X : list of sequences
-            Of each element a dict from names of features to strings or numbers, or a row of numbers.
+            Each element is a dict from feature names to strings or numbers, or a row of numbers.
         y : list of sequences of labels
             One per element; None for an element without a label.
         """

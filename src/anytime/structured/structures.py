@@ -194,8 +194,8 @@ class ElementTable(Structures):
         self.table = np.ascontiguousarray(table, dtype=np.float64)
         self.offsets = np.asarray(offsets, dtype=np.int64)
         self.n_columns = self.table.shape[1]
-        given = np.zeros(self.n_columns) if categories is None else categories
-        self.categories = np.asarray(given, dtype=np.int32)
+        codes = np.zeros(self.n_columns) if categories is None else categories
+        self.categories = np.asarray(codes, dtype=np.int32)
 
     def take(self, rows: NDArray[np.intp]) -> ElementTable:
         """Structures ``rows``, in that order."""

@@ -139,15 +139,15 @@ class FeatureReader:
                     j = place.get(name)
                     if j is None or value is None:
                         continue
-                    known = codes[j]
-                    if known is None:
+                    words = codes[j]
+                    if words is None:
                         number = _number(value, name, self.what, i)
                     elif type(value) is str:
-                        number = known.get(value, _UNKNOWN)
+                        number = words.get(value, _UNKNOWN)
                     elif _is_nan(value):
                         continue
                     else:
-                        number = known.get(str(value), _UNKNOWN)
+                        number = words.get(str(value), _UNKNOWN)
                     cells.append(row + j)
                     values.append(number)
                 row += d
@@ -188,7 +188,9 @@ class FeatureReader:
             try:
                 rows = np.asarray(structure, dtype=np.float64)
             except (TypeError, ValueError):
-                raise ValueError(f"{self.what} {i} is no table of numbers with one row per element") from None
+                raise ValueError(
+                    f"{self.what} {i} is not a table of numbers with one row per element"
+                ) from None
             if not rows.size and not len(rows):
                 rows = np.empty((0, self.n_columns))
             if rows.ndim != 2 or rows.shape[1] != self.n_columns:

@@ -1,4 +1,4 @@
-"""Trees and forests as plans: flat arrays, import from other libraries, ordering for anytime use."""
+"""Trees and forests as plans: flat arrays, import from other libraries, ordering by gain per cost."""
 
 from anytime.trees.imported_models import AnytimeClassifier, AnytimeRegressor
 from anytime.trees.making import make_anytime

@@ -5,8 +5,6 @@ tests ``x < t`` stores the next smaller float); a categorical node looks its val
 value goes is said per node, because the libraries differ in it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import Any
 

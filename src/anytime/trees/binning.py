@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from anytime._native import Bins
 
+_ROWS_AT_A_TIME = 2**16
+
 
 class BinnedData:
     """Rows whose values are numbers of bins. Immutable; any number of trees may be grown on it at the same time.
@@ -68,11 +70,27 @@ class BinnedData:
         """(n, d) the bins, a copy. A missing value has the last bin of its column."""
         return self.native.bins()
 
+    def __reduce__(self) -> Any:
+        numbers = self.bins()
+        return _of_bins, (self.native.columns(), numbers.astype(np.min_scalar_type(numbers.max(initial=0))))
+
     def __len__(self) -> int:
         return self.n_rows
 
     def __repr__(self) -> str:
         return f"BinnedData({self.n_rows} rows, {self.n_features} columns)"
+
+
+def _of_bins(columns: list[Any], numbers: NDArray[np.unsignedinteger[Any]]) -> BinnedData:
+    """Data with these bins, from the number of the bin of each value, (n, d): by values that fall into them."""
+    data, values = BinnedData(Bins.of_cuts(columns, len(numbers))), []
+    for categorical, _, _, cuts in columns:
+        last = -1.0 if categorical else np.inf  # a category of no bin of its own; above every cut
+        values.append(np.concatenate([cuts, [last, np.nan]]))
+    for first in range(0, len(numbers), _ROWS_AT_A_TIME):
+        some = numbers[first : first + _ROWS_AT_A_TIME]
+        data.fill_rows(first, np.column_stack([own[of] for own, of in zip(values, some.T, strict=True)]))
+    return data
 
 
 def _matrix(X: Any) -> NDArray[np.float64]:

@@ -1,7 +1,5 @@
 """How long training takes: progress for the user, an end where time is up, and Ctrl-C in a fit that is part of another."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import threading

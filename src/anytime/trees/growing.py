@@ -111,7 +111,7 @@ class TreeGrower:
         bought: NDArray[np.bool_] | None,
     ) -> GrownTree:
         if bought is not None and costs is None:
-            raise ValueError("bought says which groups are paid for; that needs costs")
+            raise ValueError("bought needs costs: it lists the groups that are paid for")
         native = _native.grow_tree(
             data.native,
             _numbers(target),
@@ -261,21 +261,21 @@ def update_scores(
 
 
 def _numbers(values: ArrayLike) -> NDArray[Any]:
-    given = np.asarray(values)
-    return np.ascontiguousarray(given, dtype=np.float32 if given.dtype == np.float32 else np.float64)
+    numbers = np.asarray(values)
+    return np.ascontiguousarray(numbers, dtype=np.float32 if numbers.dtype == np.float32 else np.float64)
 
 
 def row_numbers(rows: ArrayLike) -> NDArray[np.int64]:
     """(m,) numbers of rows, as the native growers take them."""
-    given = np.asarray(rows)
-    if given.dtype.kind not in "iu" and (given.size or given.dtype.kind == "b"):
+    numbers = np.asarray(rows)
+    if numbers.dtype.kind not in "iu" and (numbers.size or numbers.dtype.kind == "b"):
         raise ValueError("rows must be numbers of rows; for a mask use np.flatnonzero")
-    return np.ascontiguousarray(given, dtype=np.int64)
+    return np.ascontiguousarray(numbers, dtype=np.int64)
 
 
 def mask_of(mask: ArrayLike, name: str) -> NDArray[np.bool_]:
     """A mask as the native growers take it."""
-    given = np.asarray(mask)
-    if given.dtype != np.bool_:
-        raise ValueError(f"{name} must be a mask of booleans, not {given.dtype}")
-    return np.ascontiguousarray(given)
+    entries = np.asarray(mask)
+    if entries.dtype != np.bool_:
+        raise ValueError(f"{name} must be a mask of booleans, not {entries.dtype}")
+    return np.ascontiguousarray(entries)

@@ -1,7 +1,7 @@
-"""Models people already have, made interruptible: forests and boosted trees of scikit-learn, LightGBM and XGBoost.
+"""Existing models, made interruptible: forests and boosted trees of scikit-learn, LightGBM and XGBoost.
 
-The trees are taken over exactly, so the full prediction is the original's. What changes is the order: with held-out
-data, stages are sorted so that every budget buys as much quality as it can (``anytime.trees.ordering``).
+The trees are imported exactly, so the full prediction is the original's. Only the order changes: with held-out rows, stages are
+sorted so that every budget buys as much quality as possible (``anytime.trees.ordering``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_consistent_length, column_or_1d, has_fit_parameter
 
-from anytime._compat import HasMethods
+from anytime._compat import HasMethods, rows_of
 from anytime.calibrated import holding_out
 from anytime.costs import BoundCosts
 from anytime.estimator import ClassifierFace, RegressorFace
@@ -31,11 +31,12 @@ from anytime.trees.importers import Imported, import_trees
 from anytime.trees.judging import ordered
 from anytime.trees.ordering import OrderingLog
 from anytime.trees.reading import ColumnModel
-from anytime.trees.rows import checked_weights, has_categories, split_rows, take_rows
+from anytime.trees.rows import checked_weights, has_categories, split_rows
 from anytime.validation import (
     as_table,
     check_columns,
     class_labels,
+    label_numbers,
     naming_words,
     numbered_classes,
     target_numbers,
@@ -46,7 +47,7 @@ Rows = tuple[Any, Any, Array | None]  # X, y and weights, as the user gives them
 
 
 class NothingToFit:
-    """Stands for the estimator of a model that was made from trees alone: a booster, a file or a list of models."""
+    """Placeholder for the estimator of a model made from trees alone: a booster, a file or a list of models."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -56,7 +57,7 @@ class NothingToFit:
 
 
 class ImportedModel(ColumnModel):
-    """What classifier and regressor share."""
+    """Base of the classifier and the regressor."""
 
     source_: str
     ordering_: OrderingLog | None
@@ -83,16 +84,16 @@ class ImportedModel(ColumnModel):
 
     @holding_out
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the wrapped estimator, take over its trees, and order them on held-out rows.
+        """Fit the wrapped estimator, import its trees, and order them on held-out rows.
 
-        A fit that fails leaves the model as it was.
+        If the fit fails, the model stays as it was.
 
         Parameters
         ----------
         X : (n, d)
         y : (n,)
         sample_weight : (n,), default=None
-            Not negative; None: 1 each. A row of weight 0 is as good as absent.
+            Not negative; None: 1 each. Rows of weight 0 are ignored.
         """
         self._validate_params()
         if isinstance(self.estimator, NothingToFit):
@@ -106,7 +107,7 @@ class ImportedModel(ColumnModel):
         return self
 
     def truncate(self, budget: float | None = None, *, mean_budget: float | None = None) -> Self:
-        """A model of its own within smaller bounds, without ``estimator_``."""
+        """A separate model within smaller bounds, without ``estimator_``."""
         smaller = super().truncate(budget, mean_budget=mean_budget)
         # all trees again: a small model is to be small in a pickle too
         smaller.__dict__.pop("estimator_", None)
@@ -119,7 +120,7 @@ class ImportedModel(ColumnModel):
         weight = None if sample_weight is None else checked_weights(sample_weight, X)
         if weight is not None and not weight.all():
             present = np.flatnonzero(weight)
-            X, y, weight = take_rows(X, present), y[present], weight[present]
+            X, y, weight = rows_of(X, present), y[present], weight[present]
         self._check_labels(y)
         costs = self._bound_costs()  # before the training, which may take long
         random = check_random_state(self.random_state)
@@ -134,9 +135,9 @@ class ImportedModel(ColumnModel):
                 raise ValueError(f"{type(estimator).__name__} takes no sample_weight")
             parameters["sample_weight"] = fit_weight
         with naming_words(X), inner_fit():
-            estimator.fit(take_rows(X, train), y[train], **parameters)
+            estimator.fit(rows_of(X, train), y[train], **parameters)
         learned, kept = (
-            (take_rows(X, rows), y[rows], None if weight is None else weight[rows]) for rows in (train, held)
+            (rows_of(X, rows), y[rows], None if weight is None else weight[rows]) for rows in (train, held)
         )
         self._take_over(estimator, costs, learned, kept if held.size else None)
         self.estimator_ = estimator
@@ -243,7 +244,7 @@ class ImportedModel(ColumnModel):
             raise TypeError(f"{type(self).__name__} needs a {wanted}, but {imported.source} is not one")
         if imported.classes is not None and len(imported.classes) < 2:
             raise ValueError(
-                f"{imported.source} knows one class only, {imported.classes[0]!r}; a classifier needs at least 2 classes"
+                f"{imported.source} has only one class, {imported.classes[0]!r}; a classifier needs at least 2 classes"
             )
 
     # ------------------------------------------------------------------ files and tags
@@ -269,8 +270,8 @@ class ImportedModel(ColumnModel):
 class AnytimeClassifier(ClassifierFace, ImportedModel):
     """A tree-based classifier of another library, made interruptible.
 
-    ``fit`` trains the given estimator, takes over its trees exactly and sorts them so that each budget buys as much
-    quality as it can. For a model that is fitted already use :func:`anytime.make_anytime`.
+    ``fit`` trains the given estimator, imports its trees exactly and sorts them so that each budget buys as much quality as
+    possible. For a fitted model, use :func:`anytime.make_anytime`.
 
     Parameters
     ----------
@@ -278,39 +279,35 @@ class AnytimeClassifier(ClassifierFace, ImportedModel):
         A forest, extra-trees or gradient boosting classifier of scikit-learn, LightGBM or XGBoost. None:
         ``HistGradientBoostingClassifier``.
     meter : {"realised", "model"}, default="realised"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost. By the latter, the first tree
-        that mixes many columns costs as much as all of them.
+        By the latter, the first tree that mixes many columns costs as much as all of them.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. They multiply
-        ``sample_weight``, which the estimator has to take.
+        They multiply ``sample_weight``, which the estimator must support.
     evaluation_cost : float, default=0.0
-        Price of evaluating one stage, features apart, in the unit of ``costs``. Here per tree.
+        Here per tree.
     validation_fraction : float or None, default=0.2
-        Share of the training rows held out to decide on. None: none are. They order the stages; without them these stand as
-        trained.
+        They order the stages; without them, stages keep the trained order.
     random_state : int, RandomState or None, default=None
-        Seed; the same seed gives the same model. It chooses the held-out rows, and seeds the estimator and its parts where
-        they have no ``random_state`` of their own.
+        It draws the held-out rows, and seeds the estimator and its parts unless they have their own ``random_state``.
 
     Attributes
     ----------
     ordering_ : OrderingLog or None
-        How held-out rows ordered the stages. None: they stand as trained, or the model was loaded.
+        How held-out rows ordered the stages. None: stages keep the trained order, or the model was loaded.
     columns_ : Columns
         How the original library reads a row.
     source_ : str
-        Who made the trees, such as ``"lightgbm.LGBMClassifier 4.7.0"``.
+        Origin of the trees, such as ``"lightgbm.LGBMClassifier 4.7.0"``.
     estimator_ : classifier
-        The fitted estimator. Not after ``make_anytime``, ``truncate`` or ``load``.
+        The fitted estimator; missing after ``make_anytime``, ``truncate`` or ``load``.
 
     See Also
     --------
-    make_anytime : The same for a model that is fitted already.
+    make_anytime : The same for a fitted model.
 
     Notes
     -----
-    A file keeps no estimator: after ``load`` the parameter ``estimator`` is None, so that ``fit`` would train the default one.
-    Set it first with ``set_params``.
+    Files do not store the estimator: after ``load``, ``estimator`` is None and ``fit`` would train the default one. Set it first
+    with ``set_params``.
 
     Examples
     --------
@@ -330,11 +327,7 @@ class AnytimeClassifier(ClassifierFace, ImportedModel):
         numbered_classes(class_labels(y))
 
     def _target(self, y: Any) -> NDArray[Any]:
-        number = {label: c for c, label in enumerate(self.classes_.tolist())}
-        try:
-            return np.array([number[label] for label in column_or_1d(y, warn=True).tolist()], dtype=np.intp)
-        except KeyError as error:
-            raise ValueError(f"y holds the label {error.args[0]!r}, which the model does not know") from None
+        return label_numbers(y, self.classes_)
 
 
 @declared(like=AnytimeClassifier)
@@ -355,7 +348,7 @@ class AnytimeRegressor(RegressorFace, ImportedModel):
 
     See Also
     --------
-    make_anytime : The same for a model that is fitted already.
+    make_anytime : The same for a fitted model.
 
     Examples
     --------

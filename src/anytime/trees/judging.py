@@ -1,7 +1,5 @@
 """A plan of trees on held-out rows: its stages sorted by what they gain per cost, and its quality noted."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A whole model as one replacing stage: the rungs of a ladder from cheap to costly."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

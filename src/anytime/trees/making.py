@@ -51,40 +51,48 @@ def make_anytime(
     Parameters
     ----------
     model : fitted model, or list of models
-        A forest, extra-trees or (hist) gradient boosting model of scikit-learn, LightGBM or XGBoost, or what
-        ``anytime.trees.importers.import_file`` read. A list of models, from cheap to costly, becomes a plan whose
-        stages *replace* the answer so far; an entry may be a pair (model, columns) when the model was trained on some
-        columns only. Such a pair by itself is a list of one. Or a torch module that reads a table or images: every exit of an
+        A forest, extra-trees or (hist) gradient boosting model of scikit-learn, LightGBM or XGBoost, or the
+        result of ``anytime.trees.importers.import_file``. A list of models, from cheap to costly, becomes a plan whose stages
+        *replace* the answer; an entry may be a pair (model, columns) if the model was trained on some columns only. A pair by
+        itself is a list of one. Or a torch module that reads a table or images: every exit of an
         ``anytime.networks.ExitNetwork`` is a stage, any other module is one stage.
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
     X_val, y_val : (n, d) and (n,), default=None
-        Validation rows, not seen in training, with the columns of training in the same order. With them, stages are
-        ordered by the drop of their loss per cost. Without, the trained order stays. The exits of a network stay in order; a
+        Validation rows, not used in training, with the training columns in the same order. With them, stages are ordered by
+        their reduction of the loss per cost; without them, the trained order stays. The exits of a network keep their order; a
         temperature per exit calibrates their probabilities.
     sample_weight : (n,), default=None
         Weights of the validation rows.
-    budget, n_jobs
+    budget : float or (n,), default=None
         As in :class:`AnytimeClassifier`.
     meter, evaluation_cost : default=None
         As in :class:`AnytimeClassifier`, or in :class:`AnytimeNetworkClassifier` for a torch module. None: their defaults.
+    n_jobs : int, default=None
+        Threads. None: 1; -1: all cores. The result does not depend on it.
     **of_modules
-        For torch modules only. ``classes``, (K,): what the outputs stand for; without it those of ``y_val``, in order, or 0 to
-        K - 1. ``input_shape``: that of one row, where there is no ``X_val``. ``device``: where it shall run; without it, it
-        stays where it is.
+        For torch modules only. ``classes``, (K,): the classes of the outputs; by default those of ``y_val``, in order, or 0 to
+        K - 1. ``input_shape``: the shape of one row, if there is no ``X_val``. ``device``: where the network runs; by default
+        where it is.
 
     Returns
     -------
     AnytimeClassifier, AnytimeRegressor, AnytimeNetworkClassifier or AnytimeNetworkRegressor
-        Its full prediction equals that of ``model``, and it refuses the NaN and infinity that ``model`` refuses. Its
-        ``estimator`` is a clone of ``model``, so ``fit`` and cross-validation train the same kind again, on all rows or, when
-        ``X_val`` was given, on a share of them that leaves others for the order. A booster, a file or a list cannot be fitted
-        again. A torch module is copied; ``fit`` goes on from its weights.
+        Its full prediction equals that of ``model``, and it rejects NaN and infinity where ``model`` does. Its ``estimator`` is
+        a clone of ``model``, so ``fit`` and cross-validation train the same kind again: on all rows or, if ``X_val`` was passed,
+        on a part of them, with the rest to choose the order. A booster, a file or a list cannot be refitted. A torch module is
+        copied; ``fit`` continues from its weights.
 
     Raises
     ------
     ValueError
-        Where the model cannot be read, or the validation rows do not fit it.
+        If the model cannot be imported, or the validation rows do not fit it.
+
+    See Also
+    --------
+    AnytimeClassifier : Trains and orders the trees in one fit.
+    prune_forest : Prunes a forest until it fits a budget.
+    LadderClassifier : For a model of any other kind.
 
     Examples
     --------
@@ -97,7 +105,7 @@ def make_anytime(
     True
     """
     if isinstance(model, (AnytimeClassifier, AnytimeRegressor)):
-        raise TypeError("this model is an anytime model already")
+        raise TypeError("this model is already an anytime model")
     chosen: dict[str, Any] = {"meter": meter, "evaluation_cost": evaluation_cost}
     parameters = {name: value for name, value in chosen.items() if value is not None}
     if any(kind.__module__.startswith("torch.nn.") for kind in type(model).__mro__):
@@ -149,9 +157,10 @@ def _warn_of_a_dear_first_answer(made: ImportedModel) -> None:
     kind = "Classifier" if isinstance(made, AnytimeClassifier) else "Regressor"
     warnings.warn(
         f"the first answer may cost {spent[0]:.4g} of {spent[-1]:.4g}, because its trees read {bought[1]} of {bought[-1]} groups "
-        "of columns: small budgets buy nothing. Train trees that keep to one group each (interaction_cst=groups, or "
-        "interaction_constraints), put a cheap model in front of this one, make_anytime([cheap, model]), or train "
-        f"at.SpeedBoost{kind}(costs=costs)",
+        "of columns: with a smaller budget, a row may pay for some of them and get no prediction from them. Train "
+        f"at.SpeedBoost{kind}(costs=costs), put a cheap model in front of this one, make_anytime([cheap, model]), or train "
+        "trees that keep to one group each (interaction_cst=groups, or interaction_constraints), which lose the interactions "
+        "between groups",
         stacklevel=3,
     )
 
@@ -217,15 +226,15 @@ def take_names(made: ImportedModel, rungs: list[Rung], X: Any) -> None:
 
 def _names(rungs: list[Rung], X: Any) -> list[str] | None:
     """Names of the columns: those of the table, or else those that a model of all columns was trained on."""
-    known = next(
+    trained_names = next(
         (m.feature_names for m, columns in reversed(rungs) if columns is None and m.feature_names), None
     )
     names = None if X is None else column_names(X)
-    if names is not None or known is None:
+    if names is not None or trained_names is None:
         return names
     numbered = [str(name) for name in getattr(X, "columns", ())]
     # a table with numbers for names, which the libraries write as text
-    return None if numbered == known else known
+    return None if numbered == trained_names else trained_names
 
 
 def _width(imported: Imported, columns: Sequence[str | int] | None) -> int:
@@ -247,7 +256,7 @@ def check_columns(made: ImportedModel, imported: Imported) -> None:
 
 def _held_out(X: Any, y: Any, sample_weight: ArrayLike | None) -> Rows | None:
     if (X is None) != (y is None):
-        raise ValueError("give X_val and y_val together: validation rows and their truth")
+        raise ValueError("give X_val and y_val together: validation rows and their labels")
     if X is None:
         if sample_weight is not None:
             raise ValueError("sample_weight is for validation rows: give X_val and y_val with it")

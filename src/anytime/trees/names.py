@@ -1,7 +1,5 @@
 """Column names: which ones a table has, and whether they are those a model was trained on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,10 +28,10 @@ def check_names(names: Sequence[str], imported: Imported) -> None:
     trained = imported.feature_names
     if trained is None or same_names(names, trained):
         return
-    j = next(j for j, (name, known) in enumerate(zip(names, trained, strict=True)) if name != known)
+    j = next(j for j, (name, expected) in enumerate(zip(names, trained, strict=True)) if name != expected)
     if same_names(sorted(names), sorted(trained)):
         raise ValueError(
-            f"the columns stand in another order than {imported.source} was trained on: column {j} is {names[j]!r}, but was "
+            f"the columns are in another order than {imported.source} was trained on: column {j} is {names[j]!r}, but was "
             f"{trained[j]!r} in training. Put them in the order of training"
         )
     raise ValueError(

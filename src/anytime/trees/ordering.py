@@ -1,14 +1,12 @@
-"""In which order to run the stages of a model that somebody else trained: cost-benefit greedy on held-out loss.
+"""The order of the stages of an imported model: cost-benefit greedy on held-out loss.
 
-Stages need feature groups, and a group is paid once. Scoring stages one by one would make a dear group that serves a hundred
-trees look bad, because the first of them carries the whole price. So what is compared are **purchases**: buy some groups,
+Stages need feature groups, and a group is paid once. Scoring stages one by one would make an expensive group that serves a
+hundred trees look bad, because the first of them carries the whole price. So what is compared are **purchases**: buy some groups,
 then run everything that this makes runnable. The purchase with the largest drop of loss per unit of cost comes next
 (cost-benefit greedy, as in SpeedBoost: Grubb, *Anytime Prediction*, chapter 3); inside it, stages follow greedily too.
 
 Every stage appears exactly once, so the full prediction does not change; only the way to it does.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -240,8 +238,8 @@ def _distinct_rows(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 def _within(rows: NDArray[np.bool_], sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """(C, R) whether nothing of row ``r`` lies outside of set ``c``."""
-    asked = rows.any(axis=0)
-    packed_rows, packed_sets = (np.packbits(mask[:, asked], axis=1) for mask in (rows, sets))
+    members = rows.any(axis=0)
+    packed_rows, packed_sets = (np.packbits(mask[:, members], axis=1) for mask in (rows, sets))
     outside = np.zeros((len(sets), len(rows)), dtype=np.uint8)
     for some_rows, some_sets in zip(packed_rows.T, packed_sets.T, strict=True):  # eight groups at a time
         outside |= some_rows & ~some_sets[:, None]

@@ -1,7 +1,5 @@
 """How a model of trees reads a row: categories become the codes that its trees compare, everything else stays a number."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from numbers import Real
@@ -70,7 +68,8 @@ class ColumnModel(AnytimeModel):
             check_columns(self, X)
             check_consistent_length(X, y)
             self.columns_ = Columns(self.n_features_in_, categories=_categories_of(X))
-            numbers = self.columns_.encode(X)
+            codes = self.columns_.encode(X)
+            numbers = check_array(codes, ensure_all_finite=False, ensure_min_samples=2, estimator=self)
             self.columns_.check_finite(numbers, getattr(self, "feature_names_in_", None))
         else:
             numbers, y = validated(
@@ -123,22 +122,22 @@ class ColumnModel(AnytimeModel):
 
 def _categories_of(table: Any) -> dict[int, list[Any]]:
     """The categories of the columns of a table that are not numbers."""
-    found: dict[int, list[Any]] = {}
+    by_column: dict[int, list[Any]] = {}
     for column, name in enumerate(table.columns):
         values = table.iloc[:, column] if hasattr(table, "iloc") else table[name]
         if hasattr(values, "cat") and hasattr(values.cat, "categories"):
-            found[column] = list(values.cat.categories)
-        elif _is_time(values.dtype):
+            by_column[column] = list(values.cat.categories)
+        elif str(values.dtype).lower().startswith(("date", "time", "duration", "period")):
             raise ValueError(
-                f"column {name!r} holds dates or times; make numbers of them first, such as days since a date"
+                f"column {name!r} holds dates or times; convert them to numbers first, such as days since a date"
             )
         elif not _is_numeric(values):
             present = values[values.notna()] if hasattr(values, "notna") else values
             counts = Counter(np.asarray(present).tolist())
-            found[column] = sorted(counts, key=lambda v: (str(type(v)), v))
+            by_column[column] = sorted(counts, key=lambda v: (str(type(v)), v))
             if (message := odd_words(name, values, counts)) is not None:
                 warn_caller(message)  # whoever called fit
-    return found
+    return by_column
 
 
 def odd_words(name: Any, values: Any, counts: Counter[Any]) -> str | None:
@@ -149,17 +148,17 @@ def odd_words(name: Any, values: Any, counts: Counter[Any]) -> str | None:
     if 0 < n_words < n_numbers:
         row, word = next((i, value) for i, value in enumerate(values) if value in words)
         if n_words == 1:
-            found, advice = f"1 word ({word!r} in row {row})", "make the word a missing value"
+            oddity, advice = f"1 string ({word!r} in row {row})", "make it a missing value"
         else:
-            found, advice = f"{n_words} words (first {word!r} in row {row})", "make the words missing values"
-        message = f"column {name!r} holds numbers and {found}: it is taken as categories; {advice}, or give the column "
+            oddity, advice = f"{n_words} strings (first {word!r} in row {row})", "make them missing values"
+        message = f"column {name!r} holds numbers and {oddity}, so it is read as categories; {advice}, or give the column "
         message += "the type 'category'"
     elif len(counts) > max(_LEAST_IDS, 0.9 * rows):
-        message = f"column {name!r} has {len(counts)} different words in {rows} rows, as an id has: there is little to learn "
+        message = f"column {name!r} has {len(counts)} different strings in {rows} rows, like an id: there is little to learn "
         message += "from it"
         if len(counts) > _TOLD_APART:
-            message += f", and all words but the {_TOLD_APART} most frequent count as one"
-        message += "; leave it out, or make numbers or fewer words of it"
+            message += f", and all strings but the {_TOLD_APART} most frequent count as one"
+        message += "; leave it out, or encode it as numbers or fewer strings"
     else:
         return None
     return message
@@ -170,10 +169,6 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, (str, bytes)):
         return not is_word(value)
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _is_time(dtype: Any) -> bool:
-    return str(dtype).lower().startswith(("datetime", "timedelta", "date", "time", "duration", "period"))
 
 
 def _is_numeric(values: Any) -> bool:

@@ -1,7 +1,5 @@
 """Rows to train and to judge on: their weights, and which of them are kept from training."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -75,11 +73,6 @@ def _dealt(lots: NDArray[np.intp], strata: NDArray[np.intp], n_folds: int) -> ND
         fold[theirs] = (dealt + np.arange(theirs.size)) % n_folds
         dealt += theirs.size
     return fold[lots]
-
-
-def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Some rows of an array or a table."""
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 def has_categories(X: Any) -> bool:

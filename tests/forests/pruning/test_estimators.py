@@ -145,8 +145,8 @@ def test_a_spoiled_file_is_refused(pruned, spoil, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"mean_budget": 1.0, "cost_penalty": 1.0}, "budget and cost_penalty each say"),
-        ({"cost_penalty": 1.0, "tolerance": 1.0}, "cost_penalty and tolerance each say"),
+        ({"mean_budget": 1.0, "cost_penalty": 1.0}, "budget and cost_penalty each set"),
+        ({"cost_penalty": 1.0, "tolerance": 1.0}, "cost_penalty and tolerance each set"),
         ({"mean_budget": -1.0}, "budget"),
         ({"cost_penalty": -1.0}, "cost_penalty"),
         ({"cost_penalty": np.inf}, "cost_penalty"),
@@ -186,11 +186,11 @@ def test_wrong_data_is_refused(forest):
     with pytest.raises(ValueError, match="adds up its trees"):
         prune_forest(GradientBoostingClassifier(n_estimators=2).fit(held, truth), held, truth)
     light = lgb.LGBMClassifier(**LIGHTGBM).fit(held, truth)
-    with pytest.raises(ValueError, match="keeps no training errors"):
+    with pytest.raises(ValueError, match="stores no training errors"):
         prune_forest(light, held)
     with pytest.raises(ValueError, match="a tree for each class"):
         prune_forest(light, held, truth, vote="majority")
-    with pytest.raises(ValueError, match="vote is for classes"):
+    with pytest.raises(ValueError, match="vote is for classification"):
         prune_forest(DecisionTreeRegressor().fit(held, truth), held, truth, vote="majority")
     with pytest.raises(ValueError, match="not fitted"):
         prune_forest(RandomForestClassifier(), held, truth)
@@ -198,9 +198,9 @@ def test_wrong_data_is_refused(forest):
 
 def test_one_class_is_refused(forest):
     _, held, _ = forest
-    with pytest.raises(ValueError, match="one class only"):
+    with pytest.raises(ValueError, match="only one class"):
         PrunedForestClassifier().fit(held, np.zeros(len(held)))
-    with pytest.raises(ValueError, match="one class only"):
+    with pytest.raises(ValueError, match="only one class"):
         prune_forest(RandomForestClassifier(2).fit(held, np.zeros(len(held))), held, np.zeros(len(held)))
 
 
@@ -210,7 +210,7 @@ def test_a_boosted_estimator_is_refused_and_the_old_fit_stays(forest):
     before = model.predict(held)
     with pytest.raises(ValueError, match="adds up its trees"):
         model.set_params(estimator=GradientBoostingClassifier(n_estimators=2)).fit(held, truth)
-    with pytest.raises(ValueError, match="each say"):
+    with pytest.raises(ValueError, match="each set"):
         model.set_params(estimator=None, mean_budget=1.0, cost_penalty=1.0).fit(held, truth)
     model.set_params(mean_budget=None)
     assert_array_equal(model.predict(held), before)

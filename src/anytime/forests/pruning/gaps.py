@@ -1,14 +1,11 @@
 """Prunings between two that are best for some trade-off.
 
-What is best for some ``cost_penalty`` lies on the lower hull of error against cost, and a hull has long edges: with many trees
-that each read a little of everything there may be nothing between no feature and most of them. Budgets on such an edge get what
-is left of the larger pruning when one group after the other is taken out of it, the one first whose loss adds least error per
-cost.
-Where a whole group is too much, nodes are taken out: each is charged for the groups that it needs for its rows, less where more
-nodes need the same, and those go first that save least error for their charges.
+Prunings that are best for some ``cost_penalty`` lie on the lower hull of error against cost, and a hull has long edges: with many
+trees that each read a little of everything, there may be nothing between no feature and most of them. For budgets on such an
+edge, groups are removed from the larger pruning one after the other, first the one whose removal adds least error per cost. If a
+whole group is too much, nodes are removed: each is charged for the groups that its rows need, less if more nodes need the same,
+and nodes that save least error for their charges go first.
 """
-
-from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +29,8 @@ Internal = NDArray[np.bool_]
 def fill_gap(problem: PruningProblem, small: Pruning, large: Pruning) -> list[Pruning]:
     """Nested prunings strictly between two nested ones, from cheap to costly.
 
-    A node is taken out where a row that gets there would pay for the group for the first time; what ``small`` keeps stays.
-    Nothing is proved of them. Each takes time linear in nodes and rows.
+    A node is removed if a row that reaches it would pay for the group for the first time; the nodes of ``small`` stay. Nothing is
+    proved about them. Each takes time linear in nodes and rows.
 
     Parameters
     ----------
@@ -46,14 +43,14 @@ def fill_gap(problem: PruningProblem, small: Pruning, large: Pruning) -> list[Pr
     shares = np.minimum(problem.reach / problem.n_cost, 1 - 1e-12)
     tree = np.searchsorted(problem.tree_start, node, side="right") - 1
     n_groups = problem.prices.size
-    internal, found = large.internal, list[Pruning]()
+    internal, between = large.internal, list[Pruning]()
     at_once = max(1, np.unique(group).size // _STEPS)
     while True:
         here = internal[node]
         node, group, tree = node[here], group[here], tree[here]
         left = np.unique(group)
         if left.size <= 1:  # without the last there is nothing beyond ``small``
-            return found[::-1]
+            return between[::-1]
         added = np.bincount(group, _saved(problem, internal)[node], n_groups)
         saved = problem.prices * _readers(shares[node], tree, group, problem.n_trees, n_groups)
         worth = np.divide(added, saved, out=np.full(n_groups, np.inf), where=saved > 0)[left]
@@ -63,18 +60,18 @@ def fill_gap(problem: PruningProblem, small: Pruning, large: Pruning) -> list[Pr
         internal = problem.closed(internal)
         pruning = _between(problem, internal, small, large)
         if pruning.spent <= small.spent:
-            return found[::-1]
-        if pruning.spent < (found[-1] if found else large).spent:
-            found.append(pruning)
+            return between[::-1]
+        if pruning.spent < (between[-1] if between else large).spent:
+            between.append(pruning)
 
 
 def spent_on_budget(
     problem: PruningProblem, path: list[Pruning], budget: float, *, n_threads: int = 1
 ) -> list[Pruning]:
-    """The prunings of a nested path within a budget, then one that spends nearly all of it, where that lowers the error.
+    """The prunings of a nested path within a budget, then one that spends nearly all of it, if that lowers the error.
 
-    Whole groups are taken out of the next pruning of the path, and of the one of least error, until what is left is within the
-    budget; what remains of the budget goes to single nodes of the latter.
+    Whole groups are removed from the next pruning of the path, and from the one with the lowest error, until the rest is within
+    the budget; the remaining budget is spent on single nodes of the latter.
 
     Parameters
     ----------
@@ -91,8 +88,8 @@ def spent_on_budget(
     for large in (next_one,) if next_one is best else (next_one, best):
         starts += [step for step in fill_gap(problem, small, large) if step.spent <= budget][-1:]
     starts += [spend(problem, start, next_one, budget, n_threads=n_threads) for start in starts[:2]]
-    found = [spend(problem, start, best, budget, n_threads=n_threads) for start in starts]
-    best = min(found, key=lambda pruning: pruning.error)
+    prunings = [spend(problem, start, best, budget, n_threads=n_threads) for start in starts]
+    best = min(prunings, key=lambda pruning: pruning.error)
     return within if best.error >= small.error else [*within, best]
 
 
@@ -101,7 +98,7 @@ def spend(
 ) -> Pruning:
     """A pruning between two nested ones that spends nearly all of a budget between their costs, and never more.
 
-    Nothing is proved of it but that its error is no larger than that of ``small``. It takes some 50 passes over nodes and rows.
+    It is only proved that its error is no larger than that of ``small``. It takes some 50 passes over nodes and rows.
 
     Parameters
     ----------
@@ -111,19 +108,19 @@ def spend(
     budget : float
     n_threads : int, default=1
     """
-    found = small
+    best_so_far = small
     for _ in range(_REFILLS):
-        if budget - found.spent <= _ENOUGH * budget:
+        if budget - best_so_far.spent <= _ENOUGH * budget:
             break
         for fill in (_thinned, _topped_up):
-            internal = fill(problem, found, large.internal, budget, n_threads)
+            internal = fill(problem, best_so_far, large.internal, budget, n_threads)
             fuller = _between(problem, internal, small, large)
-            if fuller.spent <= budget and fuller.error < found.error:
-                found = fuller
+            if fuller.spent <= budget and fuller.error < best_so_far.error:
+                best_so_far = fuller
                 break
         else:
             break
-    return found
+    return best_so_far
 
 
 def _thinned(
@@ -208,12 +205,12 @@ def _paying(
     kept = more = stays[graph.nodes]
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        found = graph.prune_trees(gain, charge * np.exp(middle))[0] != 0
-        total = charge[found].sum()
+        kept_nodes = graph.prune_trees(gain, charge * np.exp(middle))[0] != 0
+        total = charge[kept_nodes].sum()
         if total > most:
-            low, more = middle, found
+            low, more = middle, kept_nodes
             continue
-        kept, high = found, middle
+        kept, high = kept_nodes, middle
         if total >= most - near:
             break
     return problem.of_splits(kept), problem.of_splits(more | kept)
@@ -226,7 +223,7 @@ def _between(problem: PruningProblem, internal: Internal, small: Pruning, large:
 
 
 def first_uses(problem: PruningProblem) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
-    """Nodes, and groups that they need but no node above them does."""
+    """Nodes, and the groups that they need but no node above them does."""
     node = np.repeat(np.arange(problem.n_nodes), np.diff(problem.group_start))
     group = problem.node_groups
     bit, byte = np.uint8(1) << (group & 7).astype(np.uint8), group >> 3

@@ -1,8 +1,7 @@
 """What new rows pay for a pruning.
 
-A pruning is chosen because the rows that pay for it pay little; other rows pay more, the more so the fewer rows chose it. So
-rows are dealt into folds, prunings are found without each fold in turn, and what its rows pay is compared with what the others
-pay.
+A pruning is chosen because the rows that pay for it pay little; other rows pay more, the more so the fewer rows chose it. So rows
+are dealt into folds, prunings are found without each fold in turn, and what its rows pay is compared with what the others pay.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from anytime.forests.pruning.problem import Pruning, PruningProblem
 from anytime.forests.pruning.solvers import BudgetPruner
 from anytime.plan import Array
+from anytime.spreading import side_by_side
 
 _FOLDS = 5
 _MOST_ROWS = 2000  # beyond that the difference is a fraction of a percent
@@ -49,17 +49,9 @@ class CostOnNewRows:
             return cls.equal(whole)
         some = np.unique(np.linspace(0, len(chosen) - 1, _PENALTIES).astype(int))
         chosen = [chosen[k] for k in some]
-        paid = np.zeros((2, len(chosen)))  # by the rows that chose, and by the others
-        fold = np.random.default_rng(0).permutation(n_rows) % _FOLDS
-        for k in range(min(_FOLDS, n_rows)):
-            pruner = BudgetPruner(_part(problem, fold != k), method, n_threads=n_threads)  # type: ignore[arg-type]
-            others = _part(problem, fold == k)
-            for at, pruning in enumerate(chosen):
-                found = pruner.prune(pruning.cost_penalty)
-                _, cost, evaluation_cost = others.evaluate(found.internal)
-                paid[:, at] += (
-                    others.n_cost * np.array([found.spent, cost + evaluation_cost]) / problem.n_cost
-                )
+        penalties = [pruning.cost_penalty for pruning in chosen]
+        folds = range(min(_FOLDS, n_rows))
+        paid = sum(side_by_side(_paid, (problem, penalties, method, n_threads), folds), start=np.zeros(1))
         measured, expected = paid[:, np.argsort(paid[0], kind="stable")]
         measured, expected = np.array([0.0, *measured, whole]), np.array([0.0, *expected, whole])
         expected = np.minimum(np.maximum.accumulate(np.maximum(expected, measured)), whole)
@@ -72,6 +64,20 @@ class CostOnNewRows:
     def to_aim_at(self, expected: float) -> float:
         """The mean cost of the own rows at which new rows pay ``expected``."""
         return float(np.interp(expected, self.expected, self.measured))
+
+
+def _paid(
+    problem: PruningProblem, penalties: Sequence[float], method: Any, n_threads: int, fold: int
+) -> Array:
+    """(2, Q) shares of the mean cost: what rows outside of a fold pay for prunings chosen by them, and what its rows pay."""
+    dealt = np.random.default_rng(0).permutation(len(problem.leaf)) % _FOLDS
+    pruner = BudgetPruner(_part(problem, dealt != fold), method, n_threads=n_threads)
+    others, paid = _part(problem, dealt == fold), []
+    for penalty in penalties:
+        pruning = pruner.prune(penalty)
+        _, cost, evaluation_cost = others.evaluate(pruning.internal)
+        paid.append(others.n_cost * np.array([pruning.spent, cost + evaluation_cost]) / problem.n_cost)
+    return np.stack(paid, axis=1)
 
 
 def _part(problem: PruningProblem, rows: NDArray[np.bool_]) -> PruningProblem:

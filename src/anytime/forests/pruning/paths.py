@@ -1,7 +1,7 @@
-"""From prunings of one forest to a plan: each a stage that replaces the answer of a smaller one.
+"""From prunings of one forest to a plan: each is a stage that replaces the answer of a smaller one.
 
-The prunings of growing budgets are nested, so a row that goes from one to the next pays for what the larger one reads and for
-nothing else: what it has paid after a stage is exactly the cost of that pruning.
+The prunings of growing budgets are nested, so a row that continues from one to the next pays only for what the larger one reads
+in addition: after a stage, it has paid exactly the cost of that pruning.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PruningPath:
-    """Prunings of one forest from cheap to costly, and how they do on held-out rows.
+    """Prunings of one forest from cheap to costly, with their held-out results.
 
     Attributes
     ----------
     cost_penalty : (P,)
         The weight of cost against error for which each was found.
     cost, evaluation_cost : (P,)
-        What the rows that chose the prunings pay for features, and for tests, on average.
+        Mean cost of features, and of tests, for the rows that chose the prunings.
     expected_cost : (P,)
-        What new rows are expected to pay for features.
+        Expected cost of features for new rows.
     error : (P,)
-        Training error, the mean over trees: what pruning makes small.
+        Training error, the mean over trees, which pruning minimises.
     n_nodes : (P,) int
         Nodes of all trees, leaves included.
     loss : (P,) or None
-        Held-out error of the whole forest: the share of wrong labels, or the mean of squares. None: there were no labels.
+        Held-out error of the whole forest: the share of wrong labels, or the mean of squares. None: no labels.
     deviation : (P,) or None
         The standard error of ``loss``.
     quality : (P,) or None
         Minus the held-out loss of the scores, as in :class:`~anytime.plan.Plan`.
     stages : (S,) int
-        The prunings that became stages, the last of them the one that was asked for. The first tests nothing and is no stage.
+        The prunings that became stages; the last is the requested one. The first tests nothing and is not a stage.
     """
 
     cost_penalty: Array
@@ -68,8 +68,8 @@ class PruningPath:
         for name, value in self.state().items():
             if name != "stages" and value is not None and np.shape(value) != (len(self),):
                 raise ValueError(f"{name} of {len(self)} prunings has shape {np.shape(value)}")
-        known = self.stages.dtype.kind == "i" and np.isin(self.stages, np.arange(len(self))).all()
-        if self.stages.ndim != 1 or not known or (len(self) > 1 and not self.stages.size):
+        in_order = self.stages.dtype.kind == "i" and np.isin(self.stages, np.arange(len(self))).all()
+        if self.stages.ndim != 1 or not in_order or (len(self) > 1 and not self.stages.size):
             raise ValueError(f"the stages of {len(self)} prunings are numbered {self.stages.tolist()}")
 
     def __len__(self) -> int:
@@ -201,7 +201,7 @@ class Answering:
         loss = loss_for(self.statistics.link)
         target = truth[:, 0] if truth.ndim == 2 and truth.shape[1] == 1 else truth
         wanted = truth if self.statistics.classes is None else np.eye(len(self.statistics.classes))[truth]
-        found = np.empty((4, len(prunings)))
+        judged = np.empty((4, len(prunings)))
         for p, pruning in enumerate(prunings):
             scores = self._scores(pruning)
             said = link.transform(scores)
@@ -209,8 +209,8 @@ class Answering:
             wrong = apart if self.statistics.classes is None else (said.argmax(axis=1) != truth) * 1.0
             mean = np.average(wrong, weights=weight)
             deviation = np.sqrt(np.average((wrong - mean) ** 2, weights=weight) / max(len(wrong) - 1, 1))
-            found[:, p] = mean, deviation, -loss(scores, target, weight), np.average(apart, weights=weight)
-        self.marks = Marks(*found)
+            judged[:, p] = mean, deviation, -loss(scores, target, weight), np.average(apart, weights=weight)
+        self.marks = Marks(*judged)
 
     def is_better_than(self, other: Answering) -> bool:
         """Whether prunings come nearer to the truth of the rows that judged both, on average over the prunings."""

@@ -1,7 +1,7 @@
-"""What pruning a forest costs and saves, written down once for every solver.
+"""The problem of pruning a forest, in one form for all solvers.
 
-All trees are pruned together (Nan, Wang and Saligrama, *Pruning Random Forests for Prediction on a Budget*). A pruning says
-which nodes stay internal; all others below a kept one become leaves. It pays with training error, one tree at a time, and saves
+All trees are pruned together (Nan, Wang and Saligrama, *Pruning Random Forests for Prediction on a Budget*). A pruning selects
+the nodes that stay internal; their other children become leaves. It increases the training error, one tree at a time, and saves
 prices: a row pays for a group once, however many nodes and trees read it.
 
     minimise   sum_h error[h] [h is a leaf now] / (n_error T)  +  cost_penalty * (feature cost + computation)
@@ -30,10 +30,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class PruningProblem:
-    """A forest of ``T`` trees and ``M`` nodes to be pruned, and ``n`` rows that pay for what it reads.
+    """A forest of ``T`` trees and ``M`` nodes to prune, and ``n`` rows that pay for the groups it reads.
 
-    Nodes of all trees are numbered through; those of a tree are consecutive, the root first, a child after its parent. A node
-    may have any number of children but one without children is a leaf for good.
+    Nodes are numbered across all trees; those of a tree are consecutive, the root first, a child after its parent. A node may
+    have any number of children; a node without children is always a leaf.
 
     Attributes
     ----------
@@ -42,18 +42,18 @@ class PruningProblem:
     tree_start : (T + 1,) int64
         Tree ``t`` is nodes ``tree_start[t]:tree_start[t + 1]``.
     error : (M,) float64
-        Training error (weight of the rows in error) where the node is a leaf.
+        Training error (weight of the misclassified rows) if the node is a leaf.
     n_error : float
         Training rows of a tree: the error of a pruning is ``sum error / (n_error T)``.
     prices : (G,) float64
     leaf : (n, T) int32
         The leaf of the whole forest that each cost row reaches in each tree.
     weight : (n,) float64 or None
-        How often each cost row counts. None: once.
+        Weight of each cost row. None: 1.
     group_start : (M + 1,) int64
     node_groups : int32
-        Testing at node ``h`` needs the groups ``node_groups[group_start[h]:group_start[h + 1]]``: the group of its column and all
-        that it requires. None at a leaf.
+        Testing at node ``h`` needs the groups ``node_groups[group_start[h]:group_start[h + 1]]``: the group of its column and its
+        requirements. None at a leaf.
     evaluation_cost : float
         The price of testing a row at one node (``kappa``).
     """
@@ -181,18 +181,17 @@ class PruningProblem:
         return {name: value for name, value in self.__dict__.items() if name != "graph"}
 
     def evaluate(self, internal: NDArray[np.bool_], *, n_threads: int = 1) -> tuple[float, float, float]:
-        """Error, feature cost and computation of the pruning that keeps the nodes ``internal``."""
+        """Error, feature cost and computation of the pruning with these ``internal`` nodes."""
         internal = self.check(internal)
-        below = np.concatenate([[True], internal])[
-            self.parent + 1
-        ]  # the parent stays; a root is always there
+        # the parent stays; a root is always there
+        below = np.concatenate([[True], internal])[self.parent + 1]
         error = float(self.error[below & ~internal].sum() / (self.n_error * self.n_trees))
         kept = internal[self.graph.nodes].astype(np.uint8)
         cost = self.graph.feature_cost(kept, n_threads)
         return error, cost, float(self.evaluation_cost * self.reach[internal].sum() / self.n_cost)
 
     def check(self, internal: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """``internal`` if it is a pruning: no leaf is in it, and with every node its parent."""
+        """``internal``, checked to be a pruning: it contains no leaf, and with every node its parent."""
         internal = np.asarray(internal)
         if internal.shape != (self.n_nodes,) or internal.dtype != bool:
             raise ValueError(
@@ -244,7 +243,7 @@ class PruningProblem:
 
 @dataclass(frozen=True, eq=False)
 class Pruning:
-    """Which nodes of a forest stay internal, and what that costs.
+    """The nodes of a forest that stay internal, with their cost and error.
 
     Attributes
     ----------
@@ -252,15 +251,15 @@ class Pruning:
     cost_penalty : float
         The weight of cost against error for which it was found.
     error, cost, evaluation_cost : float
-        What ``PruningProblem.evaluate`` says of it.
+        Results of ``PruningProblem.evaluate``.
     value : float
         ``error + cost_penalty * (cost + evaluation_cost)``.
     bound : float
-        No pruning has a smaller value than this. Equal to ``value`` where an exact method found it.
+        Lower bound on the value of any pruning. Equal to ``value`` for an exact method.
     iterations : int
     method : str
     state : array or None
-        What the primal-dual method can start from for another ``cost_penalty``.
+        Start of the primal-dual method for another ``cost_penalty``.
     """
 
     internal: NDArray[np.bool_]
@@ -276,18 +275,13 @@ class Pruning:
 
     @property
     def spent(self) -> float:
-        """Feature cost and computation together: what ``cost_penalty`` weighs, and what a budget is compared with."""
+        """Feature cost plus computation, which ``cost_penalty`` weighs and a budget limits."""
         return self.cost + self.evaluation_cost
 
     @property
     def gap(self) -> float:
-        """How much better another pruning might be, at most."""
+        """Upper bound on how much better another pruning can be."""
         return max(self.value - self.bound, 0.0)
-
-    @property
-    def relative_gap(self) -> float:
-        """``gap`` as a part of the value."""
-        return self.gap / self.value if self.value > 0 else 0.0
 
 
 def nested(problem: PruningProblem, prunings: Sequence[Pruning], *, n_threads: int = 1) -> list[Pruning]:

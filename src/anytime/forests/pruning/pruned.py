@@ -1,4 +1,4 @@
-"""What pruned forests share: from the nodes of a forest and held-out rows to prunings, and from these to a plan."""
+"""The common part of pruned forests: from the nodes of a forest and held-out rows to prunings, and from these to a plan."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Usage:
     ----------
     groups : tuple of str
     before, after : (G, 3)
-        Shares of the held-out rows that use it never, 1 to 7 times and more often, over all nodes of all trees.
+        Shares of the held-out rows that use each group never, 1 to 7 times and more often, over all nodes of all trees.
     """
 
     groups: tuple[str, ...]
@@ -72,8 +72,9 @@ class Usage:
 
 
 class PrunedForest(ImportedModel):
-    """What classifier and regressor share."""
+    """Base of the classifier and the regressor."""
 
+    _spreads = "tasks"  # prunings for several prices, and folds
     pruner_: BudgetPruner | None
     pruning_: Pruning | None
     path_: PruningPath
@@ -125,20 +126,20 @@ class PrunedForest(ImportedModel):
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the forest on a part of the rows, and prune it on the others.
 
-        A fit that fails leaves the model as it was.
+        If the fit fails, the model stays as it was.
 
         Parameters
         ----------
         X : (n, d)
         y : (n,)
         sample_weight : (n,), default=None
-            Not negative; None: 1 each. A row of weight 0 is as good as absent.
+            Not negative; None: 1 each. Rows of weight 0 are ignored.
         """
         self._check_goal()
         return super().fit(X, y, sample_weight)
 
     def truncate(self, budget: float | None = None, *, mean_budget: float | None = None) -> Self:
-        """A model of its own within smaller bounds, without ``estimator_``, ``pruner_`` and ``pruning_``."""
+        """A separate model within smaller bounds, without ``estimator_``, ``pruner_`` and ``pruning_``."""
         smaller = super().truncate(budget, mean_budget=mean_budget)
         smaller.pruner_ = smaller.pruning_ = None
         if smaller.plan_.n_stages < self.plan_.n_stages:
@@ -152,11 +153,11 @@ class PrunedForest(ImportedModel):
     # ------------------------------------------------------------------ from a forest to a plan
 
     def _check_goal(self) -> None:
-        given = [
+        goals = [
             name for name in ("mean_budget", "cost_penalty", "tolerance") if getattr(self, name) is not None
         ]
-        if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)} each say how much is pruned: give one of them")
+        if len(goals) > 1:
+            raise ValueError(f"{' and '.join(goals)} each set how much is pruned: give only one of them")
 
     def _take_over(self, estimator: Any, costs: BoundCosts, learned: Rows, held: Rows | None) -> None:
         counting = self._counting(learned)
@@ -178,7 +179,7 @@ class PrunedForest(ImportedModel):
             self.classes_ = statistics.classes
         rows, truth, weight, error_weight = self._held_rows(statistics, *held)
         if truth is None and self.tolerance is not None:
-            raise ValueError("tolerance compares prunings on held-out rows: give y_val")
+            raise ValueError("tolerance compares prunings on validation rows: pass y_val")
         paying, paying_weight = self._paying(rows, weight, None if learned is held else learned)
         problem = PruningProblem.of(
             statistics.trees,
@@ -204,7 +205,8 @@ class PrunedForest(ImportedModel):
             last = int(np.flatnonzero(marks.loss <= least)[0])
             prunings, marks = prunings[: last + 1], marks.head(last + 1)
         clock.tell(f"kept: cost {prunings[-1].spent:.6g}, error {prunings[-1].error:.6g}")
-        if self.mean_budget is not None and problem.splits.any() and not prunings[-1].internal.any():
+        nothing_is_bought = problem.splits.any() and not prunings[-1].internal.any()
+        if self.mean_budget is not None and nothing_is_bought and not self.pruner_.interrupted:
             _warn(
                 f"no pruning costs as little as {self.mean_budget:g} on average: all rows get one answer; raise mean_budget"
             )
@@ -290,13 +292,13 @@ class PrunedForest(ImportedModel):
         """Nested prunings from one that tests nothing to the one that was asked for, and what new rows pay for them."""
         whole, roots = _as_it_is(problem, problem.splits), _as_it_is(problem, np.zeros_like(problem.splits))
         self.pruner_ = BudgetPruner(problem, self.method, n_threads=self._threads(), tell=clock.tell)
-        found = self._search(self.pruner_)
-        path = _distinct(problem, [roots, *found, whole])
+        prunings = self._search(self.pruner_)
+        path = _distinct(problem, [roots, *prunings, whole])
         on_new_rows = CostOnNewRows.equal(whole.spent)
         if cross_fit and not self.pruner_.interrupted:
             on_new_rows = self._on_new_rows(self.pruner_, path)
         if self.cost_penalty is not None:
-            path = _distinct(problem, [roots, *(p for p in found if p.cost_penalty >= self.cost_penalty)])
+            path = _distinct(problem, [roots, *(p for p in prunings if p.cost_penalty >= self.cost_penalty)])
         budget = np.inf if self.mean_budget is None else self.mean_budget
         if budget < whole.spent:
             path = self._within_budget(self.pruner_, roots, whole, on_new_rows.to_aim_at(budget))
@@ -339,9 +341,8 @@ class PrunedForest(ImportedModel):
             pruner.interrupted = True
             return [pruning for pruning in path if pruning.spent <= budget]
         last = within[-1]
-        if (
-            last.method == "between" and not pruner.interrupted
-        ):  # how good could any be at its weight of cost?
+        # how good could any be at its weight of cost?
+        if last.method == "between" and not pruner.interrupted:
             within[-1] = replace(last, bound=pruner.prune(last.cost_penalty).bound)
         return within
 

@@ -1,8 +1,8 @@
-"""Forests pruned for a budget: all trees together, so that rows need fewer groups and the forest stays nearly as good.
+"""Forests pruned for a budget: all trees together, so that rows need fewer groups and accuracy stays nearly the same.
 
 BudgetPrune (Nan, Wang and Saligrama, *Pruning Random Forests for Prediction on a Budget*, 2016; Nan, *Budgeted prediction*,
-chapter 4). A forest made for accuracy reads almost everything for every row, much of it a few times only. Pruning makes rows
-either use a group often or not at all.
+chapter 4). A forest built for accuracy reads almost every group for every row, many of them only a few times. After pruning, a
+row uses a group either often or not at all.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from anytime.trees.rows import checked_weights
 class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
     """A forest of trees for classification, pruned for a budget.
 
-    ``fit`` trains a forest on a part of the rows. All its trees are then pruned together: subtrees become leaves where the
-    error that they save is not worth, at ``cost_penalty``, what rows pay to go through them. A row pays for a group once, however
-    many nodes and trees read it. The optimum is found exactly. Prunings for smaller and smaller budgets are nested, and become
-    stages of a plan that each replace the answer. For a forest that is fitted already use :func:`anytime.prune_forest`.
+    ``fit`` trains a forest on a part of the rows and then prunes all its trees together: a subtree becomes a leaf if the error
+    that it saves is not worth, at ``cost_penalty``, what rows pay for it. A row pays for a group once, however many nodes and
+    trees read it. The optimum is computed exactly. Prunings for smaller budgets are nested and become the stages of a plan, each
+    of which replaces the answer. For a fitted forest, use :func:`anytime.prune_forest`.
 
     Parameters
     ----------
@@ -40,54 +40,50 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         A decision tree, random forest or extra-trees classifier of scikit-learn, a random forest of LightGBM or XGBoost, or
         a ``BudgetForestClassifier``. None: ``RandomForestClassifier``.
     mean_budget : float, default=None
-        What rows may pay on average in a prediction that names no bound. None: no limit. The forest is pruned so that new rows
-        keep to it, and no more.
+        The forest is pruned just enough that new rows keep to it.
     cost_penalty : float, default=None
-        Loss that one unit of cost must save to be spent. The loss is the error of single trees. 0 prunes what saves no error.
+        The loss is the error of single trees. 0 prunes subtrees that save no error.
     tolerance : float, default=None
-        Keep the cheapest pruning whose held-out error exceeds the least by at most so many standard errors. The rows that
-        judge it then have no share in the errors of nodes. At most one of ``mean_budget``, ``cost_penalty`` and ``tolerance`` is
-        given. None of them: the last stage is the whole forest.
+        Keep the cheapest pruning whose held-out error exceeds the lowest by at most this many standard errors. The rows that
+        decide this are then not used for the errors of nodes. Set at most one of ``mean_budget``, ``cost_penalty`` and
+        ``tolerance``. Without any, the last stage is the whole forest.
     method : {"auto", "min_cut", "primal_dual"}, default="auto"
-        "min_cut": exact, by a minimum cut. "primal_dual": nearly exact, in less memory. "auto": exact where memory allows.
+        "min_cut": exact, by a minimum cut. "primal_dual": nearly exact, in less memory. "auto": exact if memory allows.
     vote : {"mean", "majority"}, default="mean"
-        Whether trees are averaged with what they answer, shares of classes (or whatever vote a ``BudgetForestClassifier`` has),
-        or with a whole vote each.
+        Whether the outputs of trees are averaged (class frequencies, or the vote of a ``BudgetForestClassifier``), or each tree
+        votes for one class.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. They count in growing
-        and in errors, not in what rows pay on average.
+        They apply to growing and to errors, not to the mean cost of rows.
     out_of_bag : float, default=0.632
-        Weight, in the errors of nodes, of rows that their tree was not grown from; the rest is the error on those it was grown
-        from, which in full-grown trees is nil. Rows out of the bag where trees have drawn theirs, else held-out ones, but not
-        with ``tolerance``. 0: in-bag errors only, as in the paper. The default is that of the .632 bootstrap.
+        Weight, in the errors of nodes, of rows that their tree was not grown from; the rest is the in-bag error, which is 0 in
+        full-grown trees. These rows are the out-of-bag rows if trees have bootstrap samples, else held-out rows, but not with
+        ``tolerance``. 0: in-bag errors only, as in the paper. The default is that of the .632 bootstrap.
     refit : bool or "auto", default="auto"
-        Whether the leaves of a pruning get answers that fit each other: corrections by ridge regression on the training rows, for
-        all trees together. What is pruned and what it costs does not change, and the whole forest answers as before. "auto": as
-        held-out rows prefer; False where there are none. Never with ``vote="majority"``, nor where trees average other things
-        than numbers or probabilities. False: nodes answer as they did in their tree, as in the paper.
+        Whether the leaves of a pruning are refitted together, by ridge regression on the training rows. The prunings, their
+        costs and the answers of the whole forest stay the same. "auto": if held-out rows improve; False if there are none.
+        Never with ``vote="majority"``, nor if trees average anything but numbers or probabilities. False: nodes keep the
+        answers of their own tree, as in the paper.
     evaluation_cost : float, default=0.0
-        Price of evaluating one stage, features apart, in the unit of ``costs``. Here it is paid at every node that tests a row.
-        Pruning and ``mean_budget`` reckon with it; predictions do not charge it.
+        Here per node that tests a row. Pruning and ``mean_budget`` include it; predictions do not charge it.
     max_stages : int, default=12
-        The most stages that the plan may have. They are prunings at equal ratios of cost.
+        They are prunings at equal ratios of cost.
     validation_fraction : float, default=0.2
-        Share of the training rows held out to decide on. None: none are. They say how good prunings are, and together with the
-        training rows what they cost.
+        They measure the quality of prunings and, together with the training rows, their cost.
     random_state : int, RandomState or None, default=None
-        Seed; the same seed gives the same model. It chooses the rows held out, and seeds the estimator where that has no seed.
+        It draws the held-out rows, and seeds an estimator without a seed.
     verbose : int, default=0
-        Whether progress is printed. Ctrl-C ends the search, between prunings, with what was found.
+        Ctrl-C ends the search between prunings and keeps the best so far.
 
     Attributes
     ----------
     columns_, source_, estimator_
         As in :class:`AnytimeClassifier`.
     path_ : PruningPath
-        All prunings considered, with cost, error, size and how they do on held-out rows.
+        All prunings considered, with cost, error, size and held-out loss.
     refit_ : bool
         Whether leaves were refitted.
     usage_ : Usage or None
-        How many rows use each group never, seldom and often, before and after pruning. None after ``truncate``.
+        Shares of rows that use each group never, rarely and often, before and after pruning. None after ``truncate``.
     pruning_ : Pruning or None
         The last stage as a pruning of the forest. None after ``load`` and ``truncate``.
     pruner_ : BudgetPruner or None
@@ -95,12 +91,12 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
     n_nodes_ : int
         Nodes of the last stage, leaves included.
     gap_ : float
-        How far ``error + cost_penalty * cost`` of the last stage might be from the best; 0 where it is the best, or nothing was
-        asked for. NaN after ``truncate``: not known.
+        Upper bound on the distance of ``error + cost_penalty * cost`` of the last stage from the optimum; 0 if it is optimal
+        or no pruning was requested. NaN (unknown) after ``truncate``.
 
     See Also
     --------
-    prune_forest : The same for a forest that is fitted already.
+    prune_forest : The same for a fitted forest.
     BudgetForestClassifier : Grows a forest within a budget instead.
 
     References
@@ -136,8 +132,7 @@ class PrunedForestRegressor(PrunedForest, AnytimeRegressor):
         A decision tree, random forest or extra-trees regressor of scikit-learn, a random forest of LightGBM or XGBoost, or
         a ``BudgetForestRegressor``. None: ``RandomForestRegressor``.
     cost_penalty : float, default=None
-        Loss that one unit of cost must save to be spent. The loss is the squared error of single trees, or what the criterion of
-        the estimator counts.
+        The loss is the squared error of single trees, or what the criterion of the estimator counts.
 
     Attributes
     ----------
@@ -148,7 +143,7 @@ class PrunedForestRegressor(PrunedForest, AnytimeRegressor):
 
     See Also
     --------
-    prune_forest : The same for a forest that is fitted already.
+    prune_forest : The same for a fitted forest.
 
     Examples
     --------
@@ -193,34 +188,40 @@ def prune_forest(
     Parameters
     ----------
     forest : fitted forest
-        A decision tree, random forest or extra-trees model of scikit-learn, a random forest of LightGBM
-        (``boosting_type="rf"``) or XGBoost (``XGBRF*``), one of this library, or what
-        ``anytime.trees.importers.import_file`` read.
+        A decision tree, random forest or extra-trees model of scikit-learn, a random forest of LightGBM (``boosting_type="rf"``)
+        or XGBoost (``XGBRF*``), one of this library, or the result of ``anytime.trees.importers.import_file``.
     X_val, y_val : (n, d) and (n,), y_val default=None
-        Held-out rows, not seen in training. What they pay is what pruning makes small; they pay less than new rows would, which
-        is cross-fitted where they are few. Their truth says how good the prunings are, and without ``X_train`` and ``tolerance``
-        it also has a share in the errors of nodes, as ``out_of_bag`` says.
-    costs, mean_budget, budget, cost_penalty, tolerance, method, vote, out_of_bag, refit, evaluation_cost, max_stages, meter
+        Validation rows, not used in training. Pruning minimises what they pay, so they pay less than new rows; if they are few,
+        costs are cross-fitted. Their labels measure the quality of prunings and, without ``X_train`` and ``tolerance``, also
+        contribute to the errors of nodes, see ``out_of_bag``.
+    costs, mean_budget, budget, cost_penalty, tolerance
         As in :class:`PrunedForestClassifier`.
     X_train, y_train : (m, d) and (m,), default=None
-        The rows that the forest was trained on, in their order; of a forest grown here, without those that ``fit`` held out.
-        Errors of nodes are counted on those of them that a tree has not drawn, and on all where the forest remembers none.
-        They pay together with ``X_val``, and ``refit`` needs them. None: what the forest remembers, and ``X_val, y_val``.
+        The rows that the forest was trained on, in their order; for a forest of this library, without those that ``fit`` held
+        out. Errors of nodes are counted on out-of-bag rows, or on all rows if the forest does not remember its samples. Costs
+        are measured on them and ``X_val`` together, and ``refit`` needs them. None: use the errors that the forest stores, and
+        ``X_val, y_val``.
     sample_weight : (n,), default=None
         Weights of the held-out rows.
-    n_jobs, verbose
+    method, vote, out_of_bag, refit, evaluation_cost, max_stages, meter, n_jobs, verbose
         As in :class:`PrunedForestClassifier`.
 
     Returns
     -------
     PrunedForestClassifier or PrunedForestRegressor
-        With none of ``mean_budget``, ``cost_penalty`` and ``tolerance`` its last stage answers as ``forest`` does. Its
-        ``estimator`` is a clone of ``forest``, where that can be fitted again.
+        Without ``mean_budget``, ``cost_penalty`` and ``tolerance``, its last stage predicts the same as ``forest``. Its
+        ``estimator`` is a clone of ``forest``, if that can be refitted.
 
     Raises
     ------
     ValueError
-        The trees add up, as those of boosting do.
+        If the trees are boosted, so that each corrects those before it.
+
+    See Also
+    --------
+    PrunedForestClassifier : Trains and prunes in one fit.
+    make_anytime : Keeps the full prediction and changes the order of trees.
+    BudgetForestClassifier : Grows a forest for a budget.
 
     Examples
     --------
@@ -232,8 +233,8 @@ def prune_forest(
     >>> bool(30 < model.cost(X[1::2]).mean() <= 40)
     True
     """
-    given = locals()
-    options = {name: given[name] for name in PrunedForestRegressor._get_param_names() if name in given}
+    settings = locals()
+    options = {name: settings[name] for name in PrunedForestRegressor._get_param_names() if name in settings}
     statistics = _statistics(forest, (X_val, y_val, sample_weight), X_train, y_train, out_of_bag, tolerance)
     rungs: list[Any] = [(statistics, None)]
     made: PrunedForestClassifier | PrunedForestRegressor
@@ -241,7 +242,7 @@ def prune_forest(
         made = PrunedForestClassifier(to_fit_again(forest, rungs), vote=vote, **options)
     else:
         if vote != "mean":
-            raise ValueError("vote is for classes; a forest of numbers answers with the mean of its trees")
+            raise ValueError("vote is for classification; regression averages the trees")
         made = PrunedForestRegressor(to_fit_again(forest, rungs), **options)
     made._validate_params()
     made._check_goal()
@@ -263,15 +264,15 @@ def _statistics(
 ) -> NodeStatistics:
     """Errors and answers of the nodes, as far as the rows that are there can tell."""
     if (X_train is None) != (y_train is None):
-        raise ValueError("give X_train and y_train together: training rows and their truth")
+        raise ValueError("give X_train and y_train together: training rows and their labels")
     counts_held = held[1] is not None and tolerance is None  # what judges prunings does not choose them
     if not keeps_errors(forest) and X_train is None:
         if not counts_held:
-            given = (
+            needed = (
                 "y_val, or" if tolerance is None else "besides the rows that tolerance compares prunings on"
             )
             raise ValueError(
-                f"this {type(forest).__name__} keeps no training errors at its nodes: give {given} X_train and y_train, to "
+                f"this {type(forest).__name__} stores no training errors at its nodes: pass {needed} X_train and y_train, to "
                 "count them"
             )
         return node_statistics(forest, *held)  # of rows that no tree was grown from
@@ -279,7 +280,7 @@ def _statistics(
     seen = None if X_train is None else grown_from(forest)
     if seen is not None and len(seen[0]) != len(X_train):
         raise ValueError(
-            f"X_train has {len(X_train)} rows, but the trees were grown from {len(seen[0])}: give those, or no X_train"
+            f"X_train has {len(X_train)} rows, but the trees were grown from {len(seen[0])}: pass those, or leave X_train out"
         )
     statistics = replace(statistics, seen=seen)
     if seen is not None:
@@ -301,6 +302,6 @@ def _check_grown_from(statistics: NodeStatistics, X_train: Any) -> None:
     empty = leaves.size - np.isin(leaves, drawn).sum()
     if empty > 0.01 * leaves.size:
         raise ValueError(
-            f"X_train is not what the trees were grown from, or in another order: of {leaves.size} leaves {empty} are reached by "
-            "none of the rows that their tree has drawn"
+            f"X_train differs from the rows that the trees were grown from, or is in another order: {empty} of {leaves.size} "
+            "leaves are reached by none of the rows that their tree was grown from"
         )

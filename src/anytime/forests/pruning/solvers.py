@@ -1,4 +1,4 @@
-"""Solving a pruning problem: exactly by a minimum cut, nearly by the primal-dual method; paths and budgets.
+"""Solve a pruning problem: exactly by a minimum cut, nearly by the primal-dual method; paths and budgets.
 
 Put ``y_h = 1`` where node h stays internal. The problem is then to minimise ``-sum gain_h y_h + lambda sum price w``, lambda the
 ``cost_penalty``, where ``y_h <= y_parent(h)``, and ``y_h <= w`` for every pair (group, cost row) that h is the first to need on
@@ -10,7 +10,7 @@ look for one between.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anytime.forests.pruning.problem import Pruning, PruningProblem, nested
+from anytime.spreading import n_places, side_by_side
 
 __all__ = ["BudgetPruner", "min_cut", "primal_dual"]
 
@@ -37,18 +38,18 @@ def min_cut(
     at_most: Internal | None = None,
     n_threads: int = 1,
 ) -> Pruning:
-    """The best pruning, by a minimum cut in whole numbers; of several the one with the fewest internal nodes.
+    """The best pruning, by a minimum cut in integers; of several, the one with the fewest internal nodes.
 
     Parameters
     ----------
     problem : PruningProblem
     cost_penalty : float
-        What a unit of cost weighs against error.
+        Weight of a unit of cost against error.
     at_least, at_most : (M,) bool, default=None
-        Nodes that are known to stay internal, or to be pruned where False: the solutions for a larger and for a smaller
-        ``cost_penalty``. They make the problem smaller and change nothing.
+        Nodes known to stay internal, and nodes not known to be pruned: the solutions for a larger and for a smaller
+        ``cost_penalty``. They make the problem smaller without changing the result.
     n_threads : int, default=1
-        For valuing the result; the cut itself runs on one.
+        Threads for evaluating the result; the cut itself runs on one.
     """
     _check_penalty(cost_penalty)
     graph, nodes = problem.graph, problem.graph.nodes
@@ -76,38 +77,38 @@ def primal_dual(
     cost_penalty: float,
     *,
     step: Literal["shares", "sqrt", "polyak", "constant"] = "shares",
-    tolerance: float = 1e-3,
-    max_iterations: int = 1000,
+    tol: float = 1e-3,
+    max_iter: int = 1000,
     start: Pruning | None = None,
     n_threads: int = 1,
 ) -> Pruning:
-    """A pruning whose value is at most ``tolerance`` (relative) above the best, and a bound that proves it.
+    """A pruning whose value is at most ``tol`` (relative) above the best, and a bound that proves it.
 
-    The price of every pair (group, row) is split among the trees that need it; each tree is pruned by itself at these charges
-    (a recursion from the leaves up), and the charges are mended where trees disagree (Algorithm 3 of *BudgetPrune*).
+    The price of every pair (group, row) is split among the trees that need it; each tree is pruned separately at these charges
+    (a recursion from the leaves up), and the charges are corrected where trees disagree (Algorithm 3 of *BudgetPrune*).
 
     Parameters
     ----------
     problem : PruningProblem
     cost_penalty : float
-        What a unit of cost weighs against error.
+        Weight of a unit of cost against error.
     step : {"shares", "sqrt", "polyak", "constant"}, default="shares"
-        How charges are mended. "shares": the part that a node pays grows exponentially with how often it wanted to stay
+        How charges are corrected. "shares": the part that a node pays grows exponentially with how often it wanted to stay
         internal (dual averaging with entropies); needs no memory per row. The others are subgradient steps on one multiplier per
         row, tree and group: of length ``first / sqrt(s)`` with ``first = cost_penalty * mean price / n_cost``;
         ``(best value - bound) / |subgradient|^2``; or ``first``, which stalls.
-    tolerance : float, default=1e-3
-    max_iterations : int, default=1000
+    tol : float, default=1e-3
+    max_iter : int, default=1000
     start : Pruning, default=None
-        An answer for another ``cost_penalty``, by the same step rule, to start from: its charges are scaled to the new prices.
+        A solution for another ``cost_penalty`` with the same step rule, to start from; its charges are scaled to the new prices.
     n_threads : int, default=1
-        The same result for any number.
+        The result does not depend on it.
     """
     _check_penalty(cost_penalty)
-    if not tolerance >= 0:
-        raise ValueError(f"tolerance is {tolerance}; it must not be negative")
-    if max_iterations < 1:
-        raise ValueError(f"max_iterations is {max_iterations}; it must be at least 1")
+    if not tol >= 0:
+        raise ValueError(f"tol is {tol}; it must not be negative")
+    if max_iter < 1:
+        raise ValueError(f"max_iter is {max_iter}; it must be at least 1")
     graph = problem.graph
     if start is not None and start.state is None:
         raise ValueError("start was not found by the primal-dual method; it has nothing to start from")
@@ -118,34 +119,38 @@ def primal_dual(
         cost_penalty,
         step=step,
         first=1.0,
-        tolerance=tolerance,
-        max_iterations=max_iterations,
+        tolerance=tol,
+        max_iterations=max_iter,
         start=None if start is None else start.state,
         threads=n_threads,
     )
     internal = problem.of_splits(kept != 0)
-    found = problem.valued(internal, cost_penalty, bound=bound, method="primal_dual", n_threads=n_threads)
-    return replace(found, iterations=iterations, state=state)
+    pruning = problem.valued(internal, cost_penalty, bound=bound, method="primal_dual", n_threads=n_threads)
+    return replace(pruning, iterations=iterations, state=state)
 
 
 class BudgetPruner:
-    """Prunings of one problem for many trade-offs, each found with the help of those found before.
+    """Prunings of one problem for many trade-offs, each using those found before.
 
     Parameters
     ----------
     problem : PruningProblem
     method : {"auto", "min_cut", "primal_dual"}, default="auto"
-        "min_cut" is exact. "auto": "min_cut" where there is likely to be memory for it, else "primal_dual".
-    tolerance : float, default=1e-3
-        Of the primal-dual method.
+        "min_cut" is exact. "auto": "min_cut" if memory is likely to suffice, else "primal_dual".
+    tol : float, default=1e-3
+        Tolerance of the primal-dual method.
     n_threads : int, default=1
     tell : callable, default=None
-        Called with a line of text for every pruning that is found.
+        Called with a line of text for every pruning found.
 
     Attributes
     ----------
     interrupted : bool
-        Whether a search was ended by the user (Ctrl-C, heeded between prunings); it then gave what had been found.
+        Whether the user ended a search (Ctrl-C, checked between prunings); it then returned the best so far.
+
+    See Also
+    --------
+    prune_forest : Prunes a fitted forest.
 
     Examples
     --------
@@ -167,7 +172,7 @@ class BudgetPruner:
         problem: PruningProblem,
         method: Literal["auto", "min_cut", "primal_dual"] = "auto",
         *,
-        tolerance: float = 1e-3,
+        tol: float = 1e-3,
         n_threads: int = 1,
         tell: Callable[[str], None] | None = None,
     ) -> None:
@@ -177,11 +182,12 @@ class BudgetPruner:
             method = "min_cut" if problem.graph.n_links <= _MOST_LINKS else "primal_dual"
         self.problem = problem
         self.method = method
-        self.tolerance = tolerance
+        self.tol = tol
         self.n_threads = n_threads
         self.interrupted = False
         self._tell = tell
         self._found: dict[float, Pruning] = {}
+        self._foreseen: dict[float, Pruning] = {}  # the best for penalties that may be asked for next
 
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_tell": None}
@@ -196,9 +202,9 @@ class BudgetPruner:
         """The best pruning for ``cost_penalty``."""
         _check_penalty(cost_penalty)
         if cost_penalty not in self._found:
-            found = self._found[cost_penalty] = self._solve(float(cost_penalty))
+            pruning = self._found[cost_penalty] = self._solve(float(cost_penalty))
             if self._tell is not None:
-                what = f"cost {found.spent:.6g}, error {found.error:.6g}"
+                what = f"cost {pruning.spent:.6g}, error {pruning.error:.6g}"
                 self._tell(f"pruning {len(self._found)}: cost_penalty {cost_penalty:.4g}, {what}")
         return self._found[cost_penalty]
 
@@ -217,14 +223,14 @@ class BudgetPruner:
             raise ValueError(f"n is {n}; a path has two ends at least")
         try:
             if cost_penalties is None:
-                found = self._vertices(n)
+                prunings = self._vertices(n)
             else:
                 wanted = np.unique(np.asarray(cost_penalties, dtype=float))
-                found = [self.prune(float(cost_penalty)) for cost_penalty in _halving(wanted)]
+                prunings = [self.prune(float(cost_penalty)) for cost_penalty in _halving(wanted)]
         except KeyboardInterrupt:
-            found = self._until_now()
-        found.sort(key=lambda pruning: -pruning.cost_penalty)
-        return nested(self.problem, found, n_threads=self.n_threads)
+            prunings = self._until_now()
+        prunings.sort(key=lambda pruning: -pruning.cost_penalty)
+        return nested(self.problem, prunings, n_threads=self.n_threads)
 
     def to_budget(self, budget: float) -> Pruning:
         """The pruning of the path with the least error that spends at most ``budget`` on features and computation.
@@ -250,25 +256,40 @@ class BudgetPruner:
 
     def _until_now(self, budget: float = np.inf) -> list[Pruning]:
         """In a search that was interrupted: what it has found within a budget. Where that is nothing the interrupt goes on."""
-        found = [pruning for pruning in self._found.values() if pruning.spent <= budget]
-        if not found:
+        prunings = [pruning for pruning in self._found.values() if pruning.spent <= budget]
+        if not prunings:
             raise  # the interrupt that is being handled
         self.interrupted = True
         warnings.warn(f"interrupted: the best of the {len(self._found)} prunings found so far", stacklevel=3)
-        return found
+        return prunings
+
+    def _foresee(self, pairs: Sequence[tuple[Pruning, Pruning]]) -> None:
+        """Look on a cluster for the prunings between several pairs at the same time; a minimum cut is the same wherever."""
+        crossings = [(_crossing(low, high), low, high) for low, high in pairs]
+        new = [
+            (at, high.internal, low.internal)
+            for at, low, high in crossings
+            if low.cost_penalty < at < high.cost_penalty
+            and at not in self._found
+            and at not in self._foreseen
+        ]
+        if self.method != "min_cut" or len(new) < 2:
+            return
+        prunings = side_by_side(_cut, (self.problem,), new)
+        self._foreseen |= {pruning.cost_penalty: pruning for pruning in prunings}
 
     def _solve(self, cost_penalty: float) -> Pruning:
+        if cost_penalty in self._foreseen:
+            return self._foreseen[cost_penalty]
         if self.method == "primal_dual":
             near = min(
                 self._found.values(),
                 key=lambda p: abs(np.log((p.cost_penalty + 1e-300) / (cost_penalty + 1e-300))),
                 default=None,
             )
-            return primal_dual(
-                self.problem, cost_penalty, tolerance=self.tolerance, start=near, n_threads=self.n_threads
-            )
-        below = max((known for known in self._found if known < cost_penalty), default=None)
-        above = min((known for known in self._found if known > cost_penalty), default=None)
+            return primal_dual(self.problem, cost_penalty, tol=self.tol, start=near, n_threads=self.n_threads)
+        below = max((other for other in self._found if other < cost_penalty), default=None)
+        above = min((other for other in self._found if other > cost_penalty), default=None)
         return min_cut(
             self.problem,
             cost_penalty,
@@ -292,8 +313,7 @@ class BudgetPruner:
 
     def _between(self, low: Pruning, high: Pruning) -> Pruning | None:
         """A pruning that beats both where their lines cross, if there is one."""
-        saved = low.spent - high.spent
-        cost_penalty = (high.error - low.error) / saved if saved > 0 else np.nan
+        cost_penalty = _crossing(low, high)
         if not low.cost_penalty < cost_penalty < high.cost_penalty:
             return None
         middle = self.prune(cost_penalty)
@@ -306,8 +326,10 @@ class BudgetPruner:
             return [high]
         done, pending = [low], [(low, high)]
         while pending and len(done) + len(pending) < n:
-            widest = max(range(len(pending)), key=lambda k: pending[k][0].spent - pending[k][1].spent)
-            low, high = pending.pop(widest)
+            pending.sort(key=lambda pair: pair[1].spent - pair[0].spent)  # the widest first
+            if n_places() > 1 and _crossing(*pending[0]) not in self._foreseen:
+                self._foresee(pending[: n_places()])
+            low, high = pending.pop(0)
             if (middle := self._between(low, high)) is None:
                 done.append(high)
             else:
@@ -316,6 +338,17 @@ class BudgetPruner:
 
 
 # ---------------------------------------------------------------------- helpers
+
+
+def _crossing(low: Pruning, high: Pruning) -> float:
+    """The ``cost_penalty`` at which two prunings are equally good; NaN where they cost the same."""
+    saved = low.spent - high.spent
+    return float((high.error - low.error) / saved) if saved > 0 else np.nan
+
+
+def _cut(problem: PruningProblem, bounds: tuple[float, Internal, Internal]) -> Pruning:
+    cost_penalty, at_least, at_most = bounds
+    return min_cut(problem, cost_penalty, at_least=at_least, at_most=at_most)
 
 
 def _check_penalty(cost_penalty: float) -> None:

@@ -1,4 +1,4 @@
-"""Banks of on-line weak learners: what a model on a stream is made of."""
+"""Banks of online weak learners: the parts of a model on a stream."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def learner_named(learner: str | StreamLearner) -> StreamLearner:
         return learner
     if learner not in NAMED_LEARNERS:
         raise ValueError(
-            f"there is no learner {learner!r}; there are {', '.join(NAMED_LEARNERS)}, and OwnLearner(factory)"
+            f"there is no learner {learner!r}; the learners are {', '.join(NAMED_LEARNERS)}, and OwnLearner(factory)"
         )
     return NAMED_LEARNERS[learner]()
 

@@ -104,7 +104,7 @@ class Bank(ABC):
 
     @abstractmethod
     def restart(self, learners: NDArray[np.bool_]) -> None:
-        """Let the marked learners (N,) begin anew, as if the rows to come were the first; the others go on."""
+        """Let the marked learners (N,) start over, as if the rows to come were the first; the others go on."""
 
     def columns(self, i: int) -> NDArray[np.int32]:
         """Columns that learner ``i`` may read, increasing."""
@@ -135,7 +135,7 @@ class Bank(ABC):
 
     @abstractmethod
     def state(self) -> State:
-        """Everything, so that learning goes on bit for bit; ``description["kind"]`` is the learner's kind."""
+        """Everything, so that learning continues bit for bit; ``description["kind"]`` is the learner's kind."""
 
     @classmethod
     @abstractmethod

@@ -1,7 +1,5 @@
 """Linear learners: recursive least squares, and gradient steps on the columns themselves or on random features."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 

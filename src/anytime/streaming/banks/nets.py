@@ -22,7 +22,7 @@ Activation = Literal["none", "sigmoid", "leaky_relu", "cosine"]  # "none": of a 
 class SmallNet(StreamLearner):
     """Networks of one hidden layer and a linear output, with an Adam step per round on the mean over its rows.
 
-    Hidden weights begin uniform on ``+-1 / sqrt(d)``, the output's at zero: a net that has seen nothing says nothing.
+    Hidden weights start uniform on ``+-1 / sqrt(d)``, output weights at zero: an untrained net outputs 0.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Learners of one's own: any object that learns from a row, or from a batch."""
+"""Custom learners: any object that learns from a row, or from a batch."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _UNSAVED = (
 
 @dataclass(frozen=True)
 class OwnLearner(StreamLearner):
-    """Learners made by a function of one's own.
+    """Learners made by a function of your own.
 
     Parameters
     ----------
     factory : callable
-        ``factory()`` gives a learner. It has ``predict(x)`` and ``learn(x, target)`` for one row ``x`` (d,), or, like those
+        ``factory()`` returns a learner. It has ``predict(x)`` and ``learn(x, target)`` for one row ``x`` (d,), or, like those
         of scikit-learn, ``predict(X)`` and ``partial_fit(X, targets)``. Targets of one output are numbers, those of several
-        rows of numbers. A learner is asked only after it has learned something; before, its answer is 0. Rows of weight 0
-        are left out; other weights go to ``partial_fit`` as ``sample_weight``, and ``learn`` has no use for them.
+        rows of numbers. A learner predicts only after it has learned something; before, its answer is 0. Rows of weight 0
+        are skipped; other weights go to ``partial_fit`` as ``sample_weight``, and ``learn`` ignores them.
 
     Notes
     -----
-    A model of such learners can be copied and pickled, but not saved to a file.
+    A model of such learners can be copied and pickled, but not saved to an ``.anytime`` file.
     """
 
     kind: ClassVar[str] = "own"
@@ -48,7 +48,7 @@ class OwnLearner(StreamLearner):
 
 
 class OwnBank(Bank):
-    """Learners of one's own, asked and taught one after the other."""
+    """Custom learners, evaluated and trained one after the other."""
 
     learner: OwnLearner
 
@@ -93,7 +93,7 @@ class OwnBank(Bank):
             self.objects[i], self._begun[i] = self._made(), False
 
     def block(self) -> OwnBlock:
-        """The learners themselves: a block that goes on learning with the bank."""
+        """The learners themselves: a block that continues learning with the bank."""
         begun = [one if begun else None for one, begun in zip(self.objects, self._begun, strict=True)]
         return OwnBlock(begun, self.n_features, self.n_outputs)
 

@@ -1,11 +1,9 @@
-"""Hoeffding histogram trees: regression trees that grow while rows come, in constant memory.
+"""Hoeffding histogram trees: regression trees that grow as rows arrive, in constant memory.
 
 A leaf keeps the mean of its targets and, for every column it may split, counts and sums of targets per bin. Every ``grace`` rows
 it looks for the best split, and splits when Hoeffding's bound says that the best column is better than the second best (Domingos
 and Hulten 2000; for regression Ikonomovska, Gama and Dzeroski 2011), or that they are so close that either will do.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -26,37 +24,37 @@ _FEWEST = 5  # columns of a tree by default, where there are so many
 class HoeffdingTree(StreamLearner):
     """Regression trees that grow on a stream.
 
-    Trees wake up one after the other, ``stagger`` rows apart, and say 0 before: by then the trees before have learned something,
-    and a tree has targets of its own to split by. Without this all trees would grow alike.
+    Trees start one after the other, ``stagger`` rows apart, and output 0 before: by then earlier trees have learned something,
+    and the next one has targets of its own. Without this, all trees would grow alike.
 
     Parameters
     ----------
     max_depth : int, default=10
     max_leaf_nodes : int, default=128
     grace : int, default=25
-        Rows of a leaf between two looks for a split.
-    confidence : float, default=0.5
-        Chance that a split is not on the best column (δ of Hoeffding's bound), and, as a coarse upper bound, that it is made
-        where there is nothing to be gained. In a boosted model a split too many does little harm.
+        Rows of a leaf between two searches for a split.
+    delta : float, default=0.5
+        Probability that a split is not on the best column (of Hoeffding's bound), and, as a coarse upper bound, that a split
+        gains nothing. In a boosted model, superfluous splits do little harm.
     tie : float, default=0.1
-        Split also when the bound is below this: the two best columns are about equally good.
+        Also split if the bound is below this: the two best columns are about equally good.
     max_bins : int, default=32
         Bins per column, shared by all trees; a missing value has one more.
     max_features : int, float, "sqrt", "auto" or None, default="auto"
         Columns of a tree, drawn at random: a number, a share of them, their square root; "auto": half of them, and at least 5;
         None: all.
     stagger : int, default=10
-        Rows by which a tree begins later than the one before it.
+        Number of rows by which each tree starts after the one before it.
     fade : float, default=1.5
         The n-th row of a leaf counts like ``n^fade`` in its mean (polynomial decay, Shamir and Zhang 2013), because early
-        targets come from a time when the trees before had not learned yet. 0: all rows count alike.
+        targets come from earlier trees that had not learned yet. 0: all rows have equal weight.
     memory : int or None, default=None
-        A leaf follows its last ``memory`` rows or so; None: it never stops averaging.
+        Approximate number of recent rows that a leaf averages over. None: all rows.
 
     Notes
     -----
-    A split also has to gain more than chance would let the best of all cuts gain. Memory is bounded: the counts of a tree have
-    128 kilobytes (512 where leaves are large), of which leaves take turns; a full tree keeps nothing but means.
+    A split also has to gain more than the best of all cuts would gain by chance. Memory is bounded: the counts of a tree have
+    128 kilobytes (512 for large leaves), which leaves use in turn; a full tree keeps only means.
     """
 
     kind: ClassVar[str] = "hoeffding_tree"
@@ -65,7 +63,7 @@ class HoeffdingTree(StreamLearner):
     max_depth: int = 10
     max_leaf_nodes: int = 128
     grace: int = 25
-    confidence: float = 0.5
+    delta: float = 0.5
     tie: float = 0.1
     max_bins: int = 32
     max_features: int | float | Literal["sqrt", "auto"] | None = "auto"
@@ -85,8 +83,8 @@ class HoeffdingTree(StreamLearner):
             if value < least or (most is not None and value > most):
                 span = f"at least {least}" if most is None else f"from {least} to {most}"
                 raise ValueError(f"{name} is {value}; it must be {span}")
-        if not 0 < self.confidence < 1:
-            raise ValueError(f"confidence is {self.confidence}; it must lie between 0 and 1")
+        if not 0 < self.delta < 1:
+            raise ValueError(f"delta is {self.delta}; it must lie between 0 and 1")
         for name in ("tie", "fade"):
             if not 0 <= getattr(self, name) < np.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be finite and not negative")
@@ -124,7 +122,7 @@ class HoeffdingBank(NativeBank):
             max_depth=learner.max_depth,
             max_leaves=learner.max_leaf_nodes,
             grace=learner.grace,
-            confidence=learner.confidence,
+            confidence=learner.delta,
             tie=learner.tie,
             n_bins=learner.max_bins,
             width=width_of(learner.max_features, n_features),

@@ -1,4 +1,4 @@
-"""Fitted models of other libraries as :class:`~anytime.trees.arrays.TreeArrays`, with answers that stay the same.
+"""Fitted models of other libraries as :class:`~anytime.trees.arrays.TreeArrays`, with identical predictions.
 
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.ensemble import RandomForestClassifier
@@ -9,10 +9,8 @@
     >>> imported.trees.n_stages, imported.combine, imported.link
     (5, 'mean', 'probability')
 
-A model's library is told by the name of its class, so nothing heavy is loaded before it is needed.
+The library of a model is recognised by the name of its class, so nothing heavy is loaded before it is needed.
 """
-
-from __future__ import annotations
 
 import json
 import sys
@@ -43,25 +41,25 @@ _PICKLES = (".pkl", ".pickle", ".joblib", ".skops")
 
 
 def import_trees(model: Any, *, link: str | None = None) -> Imported:
-    """Turn a fitted tree ensemble into arrays that give the same answers.
+    """Turn a fitted tree ensemble into arrays with identical predictions.
 
     Parameters
     ----------
     model : fitted estimator or booster
-        Of scikit-learn, LightGBM or XGBoost. A subclass counts as its parent.
+        A model of scikit-learn, LightGBM or XGBoost. A subclass counts as its parent.
     link : str, optional
-        Only for LightGBM and XGBoost models with an objective of the user's own, whose meaning no file records:
-        what turns their scores into answers, named as in `Imported`.
+        Only for LightGBM and XGBoost models with a custom objective, whose meaning is not stored: the link from scores to
+        answers, named as in `Imported`.
 
     Raises
     ------
     TypeError
-        The model is of no supported kind.
+        If the kind of model is not supported.
     ValueError
-        It is, but something in it cannot be represented exactly, or it is not fitted.
+        If something in the model cannot be represented exactly, or it is not fitted.
     """
     if link is not None and link not in LINK_NAMES:
-        raise ValueError(f"link={link!r} is unknown; known are {', '.join(LINK_NAMES)}")
+        raise ValueError(f"link={link!r} is unknown; the links are {', '.join(LINK_NAMES)}")
     library, names = _library(model)
     if library:
         source = f"{library}.{names[0]} {getattr(sys.modules.get(library), '__version__', '?')}"
@@ -75,27 +73,27 @@ def import_trees(model: Any, *, link: str | None = None) -> Imported:
         )
     raise TypeError(
         f"cannot import trees from {type(model).__module__}.{type(model).__name__}. Supported: {_SUPPORTED}. "
-        "Of a search or another wrapper, pass the fitted model inside"
+        "If it is wrapped, for instance in a search, pass the fitted model inside the wrapper"
     )
 
 
 def import_file(path: str | Path, *, trusted: bool = False) -> Imported:
     """Import a model file: LightGBM's text, XGBoost's ``.json`` or ``.ubj``.
 
-    What a file is, is told by its content. Neither library has to be installed, and neither format runs code. Labels
-    are not in these files, so classes are 0, 1, …
+    The format is recognised by the content. Neither library has to be installed, and neither format runs code. These files do
+    not store labels, so classes are 0, 1, …
 
     Parameters
     ----------
     path : path
     trusted : bool
-        Allow pickles (``.pkl``, ``.joblib``: how scikit-learn models are kept). Opening one runs whatever code its author
-        put there, so this is never the default.
+        Allow pickles (``.pkl``, ``.joblib``: saved scikit-learn models). Loading a pickle can run any code, so this is never
+        the default.
 
     Raises
     ------
     ValueError
-        The file is of no known kind, or damaged, or cannot be imported exactly.
+        If the format is unknown, or the file is damaged or cannot be imported exactly.
     """
     path = Path(path)
     data = path.read_bytes()
@@ -114,8 +112,9 @@ def import_file(path: str | Path, *, trusted: bool = False) -> Imported:
         # What a field of the wrong kind leads to, wherever it is met.
         raise ValueError(f"{path} is damaged: {error!r}") from error
     raise ValueError(
-        f"{path} is no model file known here. Supported: LightGBM's text (Booster.save_model), XGBoost's .json and .ubj "
-        "(save_model; its old binary format has to be saved again with a current XGBoost), and, if trusted, pickles of "
+        f"{path} is not a model file that anytime can read. Supported: LightGBM's text (Booster.save_model), "
+        "XGBoost's .json and .ubj (save_model; its old binary format has to be saved again with a current XGBoost), "
+        "and, if trusted, pickles of "
         "scikit-learn's and these libraries' models (.pkl, .joblib)"
     )
 
@@ -175,7 +174,7 @@ def _import_pickle(path: Path, trusted: bool) -> Imported:
         )
     if not trusted:
         raise ValueError(
-            f"{path} is a pickle, and opening one runs code of whoever wrote it. If you trust the file, "
+            f"{path} is a pickle, and loading a pickle can run any code. If you trust the file, "
             "say so: import_file(path, trusted=True)"
         )
     import joblib
@@ -191,6 +190,6 @@ def _read_document(data: bytes) -> dict[str, Any]:
     document = json.loads(data) if is_json else read_ubjson(data)
     if "learner" not in document:
         raise ValueError(
-            "this is no XGBoost model: it has no 'learner' (a dump is not a model; use save_model)"
+            "this is not an XGBoost model: it has no 'learner' (a dump is not a model; use save_model)"
         )
     return dict(document)

@@ -25,9 +25,8 @@ class Columns:
     # what a plain array contains in such a column: codes for LightGBM and XGBoost, the values themselves for
     # scikit-learn. A table always holds values
     arrays_hold_codes: bool = True
-    missing_value: float = float(
-        "nan"
-    )  # what stands for a missing number: ``missing=`` of the XGBoost estimators
+    # what stands for a missing number: ``missing=`` of the XGBoost estimators
+    missing_value: float = float("nan")
     # categorical columns in which -0.5 is a wrong value and not category 0 (XGBoost; LightGBM cuts it to 0)
     rounded_down: tuple[int, ...] = ()
     # what the original takes, in scikit-learn's words. We refuse infinity always, and NaN with True. Unless it is
@@ -119,8 +118,8 @@ class Columns:
             return np.array(X, dtype=np.float64)
         encoded = np.empty(X.shape, dtype=np.float64)
         for column in range(self.n_features):
-            known = self.categories.get(column)
-            encoded[:, column] = X[:, column] if known is None else codes_of(X[:, column], known)
+            categories = self.categories.get(column)
+            encoded[:, column] = X[:, column] if categories is None else codes_of(X[:, column], categories)
         return encoded
 
 
@@ -148,7 +147,7 @@ def _encode_table(table: Any, categories: Mapping[int, Sequence[Any]]) -> NDArra
         values = table.iloc[:, column] if hasattr(table, "iloc") else table[name]
         if column in categories:
             encoded[:, column] = codes_of(values, categories[column])
-            _warn_of_unknown_words(name, values, encoded[:, column])
+            _warn_of_unknown_values(name, values, encoded[:, column])
         elif _is_categorical(values):
             raise ValueError(
                 f"column {name!r} is categorical, but the model keeps no list of categories for it. "
@@ -159,13 +158,16 @@ def _encode_table(table: Any, categories: Mapping[int, Sequence[Any]]) -> NDArra
     return encoded
 
 
-def _warn_of_unknown_words(name: Any, values: Any, codes: NDArray[np.float64]) -> None:
-    """A whole column of words that training has not seen is mostly a mistake: another spelling, or another column."""
+def _warn_of_unknown_values(name: Any, values: Any, codes: NDArray[np.float64]) -> None:
+    """A whole column of values that training has not seen is mostly a mistake: another spelling, or another column."""
     if codes.size > 1 and np.isnan(codes).all():
-        words = [word for word in list(values) if isinstance(word, str)]
-        if words:
+        # None, NA and NaN are missing in any case
+        given = (v for v in list(values) if v is not None and type(v).__name__ != "NAType" and v == v)
+        first = next(given, None)
+        if first is not None:
+            example = repr(str(first)) if isinstance(first, str) else str(first)
             warn_caller(
-                f"column {name!r}: training has seen none of its values, e.g. {str(words[0])!r}; all count as missing"
+                f"column {name!r}: none of its values occurred in training, e.g. {example}; all count as missing"
             )
 
 

@@ -1,7 +1,5 @@
 """Single trees, as the importers read them, put together into one checked :class:`TreeArrays`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise

@@ -70,9 +70,8 @@ def import_text(
     header, blocks, footer = _sections(text)
     objective = _Objective.parse(header.get("objective", ""), link, source)
     if objective.link == "logistic" and classes is None and not guess_classes:
-        objective = replace(
-            objective, link="regression_logistic"
-        )  # a regressor that answers with the probability itself
+        # a regressor that answers with the probability itself
+        objective = replace(objective, link="regression_logistic")
     n_outputs = int(header["num_tree_per_iteration"])
     if n_outputs < 1 or len(blocks) % n_outputs:
         raise ValueError(
@@ -149,8 +148,8 @@ def _sections(text: str) -> tuple[dict[str, str], list[dict[str, str]], str]:
     head, *parts = text.replace("\r\n", "\n").split("\nTree=")
     if not head.startswith("tree\n"):
         raise ValueError("this is not a LightGBM model: its text begins with 'tree'")
-    body, found, footer = (parts[-1] if parts else head).partition("\nend of trees")
-    if not found:
+    body, separator, footer = (parts[-1] if parts else head).partition("\nend of trees")
+    if not separator:
         raise ValueError("the LightGBM model is cut short: 'end of trees' is missing")
     return _lines(head), [_lines(part) for part in [*parts[:-1], body] if parts], footer
 

@@ -7,8 +7,6 @@ of their initial estimator.
 Fitted state that scikit-learn offers no public way to is read by ``anytime._compat``.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -114,7 +112,7 @@ def import_hist_gradient_boosting(model: Any, source: str) -> Imported:
         link = _LINK_OF_HIST_LOSS[model.loss]
     else:
         raise ValueError(
-            f"{source} has loss {model.loss!r}, whose link is unknown; known are {', '.join(_LINK_OF_HIST_LOSS)}"
+            f"{source} has loss {model.loss!r}, whose link is unknown; supported losses are {', '.join(_LINK_OF_HIST_LOSS)}"
         )
     return Imported(
         trees=stack_trees(
@@ -224,9 +222,9 @@ def _binned_tree(tree: Any, column_of: NDArray[np.int64], categories: dict[int, 
         goes_left = np.unpackbits(np.asarray(words, dtype="<u4").view(np.uint8), bitorder="little").astype(
             bool
         )
-        known = np.arange(goes_left.size) < len(categories[int(feature[node])])
+        is_category = np.arange(goes_left.size) < len(categories[int(feature[node])])
         sets[int(node)] = np.flatnonzero(
-            known & (~goes_left if nodes["missing_go_to_left"][node] else goes_left)
+            is_category & (~goes_left if nodes["missing_go_to_left"][node] else goes_left)
         )
     return Tree(
         feature=feature,

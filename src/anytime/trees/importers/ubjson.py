@@ -3,8 +3,6 @@
 Arrays of numbers come back as NumPy arrays in one step, which is why this is also the fast way to read a live model.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

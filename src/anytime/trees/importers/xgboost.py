@@ -10,8 +10,6 @@ The document needs no XGBoost to be read. What the library does and how it is wr
   is imported as the mean of whole trees, ``base_score`` included in each: the same answer at the end, better ones before.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import pairwise
@@ -288,13 +286,13 @@ def _read_sets(document: Document) -> dict[int, NDArray[np.int64]]:
 def _table_categories(booster: Document) -> dict[int, list[Any]] | None:
     """Values of the categorical columns of the training table, by column (kept since XGBoost 3.1)."""
     model = booster.get("gbtree", booster)["model"]
-    found = {}
+    by_column = {}
     for column, entry in enumerate(model.get("cats", {}).get("enc", [])):
         values = np.asarray(entry["values"])
         if "offsets" not in entry:
-            found[column] = values.tolist()
+            by_column[column] = values.tolist()
         elif len(entry["offsets"]) > 1:
             text = values.astype(np.uint8).tobytes()
             bounds = [int(bound) for bound in entry["offsets"]]
-            found[column] = [text[a:b].decode() for a, b in pairwise(bounds)]
-    return {column: values for column, values in found.items() if values} or None
+            by_column[column] = [text[a:b].decode() for a, b in pairwise(bounds)]
+    return {column: values for column, values in by_column.items() if values} or None
