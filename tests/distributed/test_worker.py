@@ -10,6 +10,7 @@ import pytest
 import anytime as at
 from anytime.boosting.objective import MeanLoss
 from anytime.boosting.rounds import GradientRounds
+from anytime.distributed import sources
 from anytime.distributed.checkpoints import fingerprint
 from anytime.distributed.crew import Crew, _Lost
 from anytime.distributed.peers import PeerLostError
@@ -153,6 +154,35 @@ def test_infinite_values_of_files_are_refused_by_their_row(tmp_path):
     with pytest.raises(ValueError, match="row 7, column 'b': the value is infinite"):
         list(part.chunks())
     assert sum(map(len, read_table(tmp_path).part(0, 7).chunks())) == 7
+
+
+def test_rows_of_files_are_those_of_the_table_however_many_are_read_together(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow", reason="needs pyarrow")
+    monkeypatch.setattr(sources, "_ROWS_READ", 40)
+    monkeypatch.setattr(sources, "_ROWS_AT_A_TIME", 15)
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": random.normal(size=250).astype(np.float32), "b": random.normal(size=250)})
+    frame["c"] = pd.array(random.integers(-(2**40), 2**40, 250), dtype="Int64")
+    frame["d"] = pd.array(random.random(250) < 0.5, dtype="boolean")
+    frame.loc[::7, ["a", "c", "d"]] = pd.NA
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=100)
+    chunks = list(read_table(tmp_path).part(30, 230).chunks())
+    assert max(map(len, chunks)) == 15
+    np.testing.assert_array_equal(np.concatenate(chunks), frame.iloc[30:230].astype(np.float64))
+
+
+def test_a_file_is_decoded_a_column_at_a_time(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    frame = pd.DataFrame(
+        np.random.default_rng(0).normal(size=(20_000, 20)), columns=list(map(str, range(20)))
+    )
+    frame.to_parquet(tmp_path / "rows.parquet")
+    table = read_table(tmp_path)
+    columns = sources._columns(table.pieces[0], table.names, 0, 20_000)
+    in_arrow = max(pyarrow.total_allocated_bytes() for _ in columns)
+    whole = sources.arrow_of(table.pieces[0], table.names)
+    assert in_arrow < whole.nbytes / 5
+    assert pyarrow.total_allocated_bytes() >= whole.nbytes  # the negative control
 
 
 class FakeRay:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ Array = NDArray[np.float64]
 __all__ = ["ArrayStretch", "SourcePiece", "Stretch", "Table", "TableStretch", "arrow_of", "read_table"]
 
 _ROWS_AT_A_TIME = 65_536
+_ROWS_READ = 4 * _ROWS_AT_A_TIME  # of a piece that are in memory as the file has them
 _CPUS = 0.1  # of a task that looks at a block
 
 
@@ -77,13 +78,12 @@ class TableStretch(Stretch):
     def chunks(self) -> Iterator[Array]:
         number = self.first_row
         for piece, first, last in self.pieces:
-            table = arrow_of(piece, self.columns)
-            for start in range(first, last, _ROWS_AT_A_TIME):
-                some = table.slice(start, min(_ROWS_AT_A_TIME, last - start))
-                chunk = np.column_stack([_numbers(some.column(name), name) for name in self.columns])
-                check_finite(chunk, self.columns, first_row=number)
-                number += len(chunk)
-                yield chunk
+            for start in range(first, last, _ROWS_READ):
+                for chunk in _chunks(_columns(piece, self.columns, start, min(start + _ROWS_READ, last))):
+                    check_finite(chunk, self.columns, first_row=number)
+                    number += len(chunk)
+                    yield chunk
+                    del chunk  # before the next one is made
 
 
 @dataclass(frozen=True)
@@ -245,6 +245,33 @@ def arrow_of(piece: SourcePiece, columns: Sequence[str]) -> Any:
     return ray.get(piece.source).select(list(columns))
 
 
+def _chunks(columns: Iterable[NDArray[Any]]) -> Iterator[Array]:
+    """Columns as rows, some at a time."""
+    columns = list(columns)
+    for first in range(0, len(columns[0]), _ROWS_AT_A_TIME):
+        some = [column[first : first + _ROWS_AT_A_TIME] for column in columns]
+        chunk = np.empty((len(some[0]), len(some)))
+        for number, values in enumerate(some):
+            chunk[:, number] = values
+        yield chunk
+        del chunk
+
+
+def _columns(piece: SourcePiece, names: Sequence[str], first: int, last: int) -> Iterator[NDArray[Any]]:
+    """Some rows of each column as numbers, copied: a file is decoded a column at a time, of which the rest is let go."""
+    if not isinstance(piece.source, tuple):
+        table = arrow_of(piece, names).slice(first, last - first)
+        yield from (_numbers(table.column(name), name) for name in names)
+        return
+    from pyarrow import parquet
+
+    path, group = piece.source
+    with parquet.ParquetFile(path) as file:
+        for name in names:
+            column = file.read_row_group(group, columns=[name], use_threads=False).column(name)
+            yield _numbers(column.slice(first, last - first), name)
+
+
 def _count(table: Any) -> int:
     return int(table.num_rows)
 
@@ -253,7 +280,7 @@ def _column(piece: SourcePiece, name: str) -> NDArray[Any]:
     return np.asarray(arrow_of(piece, (name,)).column(name).to_numpy())
 
 
-def _numbers(column: Any, name: str) -> Array:
+def _numbers(column: Any, name: str) -> NDArray[Any]:
     """A column as numbers, NaN where a value is missing."""
     import pyarrow as pa
 
@@ -262,4 +289,6 @@ def _numbers(column: Any, name: str) -> Array:
         raise ValueError(
             f"column {name!r} holds {kind}; on a cluster columns of files and data sets must be numbers"
         )
-    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.uint8())
+    return np.array(column.to_numpy())
