@@ -58,6 +58,13 @@ def uses(cluster):
     return cluster.crew.together("process", [()] * cluster.crew.size)
 
 
+def keep(args, name, figures):
+    """Write what a part has found, beside what others have."""
+    if args.json is not None:
+        kept = json.loads(args.json.read_text()) if args.json.exists() else {}
+        args.json.write_text(json.dumps({**kept, name: figures}, indent=1, default=float) + "\n")
+
+
 def boosted(n_trees):
     return at.GradientBoostingClassifier(n_estimators=n_trees)
 
@@ -227,59 +234,105 @@ def prediction(args):
     return {"rows": n, "local_seconds": local, "cluster_seconds": spent, "wall": wall, "share": local / spent}
 
 
-def _session_seconds():
-    """Processor seconds of this process and all below it, those that have ended included."""
-    ticks, total = os.sysconf("SC_CLK_TCK"), 0.0
-    parent, used = {}, {}
+def _processes():
+    """Numbers of this process and of all below it."""
+    parent = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                parent[int(entry.name)], used[int(entry.name)] = (
-                    int(fields[1]),
-                    sum(map(int, fields[11:15])) / ticks,
-                )
+                parent[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
     found = {os.getpid()}
     for _ in range(8):
         found |= {pid for pid, above in parent.items() if above in found}
-    total += sum(used.get(pid, 0.0) for pid in found)
+    return found
+
+
+def _session_seconds():
+    """Processor seconds of this process and all below it, those that have ended included."""
+    ticks, total = os.sysconf("SC_CLK_TCK"), 0.0
+    for pid in _processes():
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            total += sum(map(int, fields[11:15])) / ticks
     return total
 
 
+class Memory:
+    """The most that this process and all below it have in memory together, looked at every half second.
+
+    Shares of pages that several map add up to the page (PSS), so that the object store counts once.
+    """
+
+    def __enter__(self):
+        self.most, self._over = 0, threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        self._thread.join()
+
+    def _look(self):
+        while not self._over.wait(0.5):
+            self.most = max(self.most, sum(map(_own_share, _processes())))
+
+
+def _own_share(pid):
+    with contextlib.suppress(OSError):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    return 0
+
+
 def disk(args):
-    """Rows that never are in memory at once: Parquet files made on the spot, group pursuit and 50 trees, at two sizes."""
+    """Rows that never are in memory at once: Parquet files made on the spot, group pursuit and 50 trees, at three sizes."""
     import pandas as pd
 
-    sizes = [(args.rows or 20_000_000) // 4, args.rows or 20_000_000]
+    most, per_file, names = args.rows or 20_000_000, 250_000, [f"x{j}" for j in range(COLUMNS)]
     out = {}
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-        for n in sizes:
-            source = Path(folder) / str(n)
-            source.mkdir()
-            for number in range(max(1, n // 250_000)):
-                X, y = made_up(min(250_000, n), seed=number)
-                pd.DataFrame(X.astype(np.float32), columns=[f"x{j}" for j in range(COLUMNS)]).assign(
-                    label=y
-                ).to_parquet(source / f"{number:04d}.parquet")
-            size = sum(path.stat().st_size for path in source.iterdir())
-            with at.distributed.cluster(workers=2) as cluster:
-                at.GroupPursuitRegressor(random_state=0).fit(source, "label")
-                at.GradientBoostingClassifier(n_estimators=args.trees).fit(source, "label")
-                per_tree = float(
-                    np.mean([max(r.processor_seconds for r in of_round) for of_round in cluster.reports])
-                )
-                memory = [use.most_bytes for use in uses(cluster)]
-            out[n] = {"files_bytes": size, "processor_seconds_per_tree": per_tree, "worker_bytes": memory}
+        files = [Path(folder) / f"{number:04d}.parquet" for number in range(max(4, most // per_file))]
+        for number, path in enumerate(files):
+            X, y = made_up(min(per_file, most // 4), seed=number)
+            pd.DataFrame(X.astype(np.float32), columns=names).assign(label=y).to_parquet(path)
+        for n_files in (len(files) // 4, len(files) // 2, len(files)):
+            some = files[:n_files]
+            n, size = n_files * len(X), sum(path.stat().st_size for path in some)
+            with (
+                Memory() as memory,
+                at.distributed.cluster(workers=2, object_store_memory=1_500_000_000) as cluster,
+            ):
+                seconds = {}
+                began = time.perf_counter()
+                at.GroupPursuitRegressor(random_state=0).fit(some, "label")
+                seconds["pursuit"] = time.perf_counter() - began
+                began = time.perf_counter()
+                at.GradientBoostingClassifier(n_estimators=args.trees).fit(some, "label")
+                seconds["boosting"] = time.perf_counter() - began
+                by_round = [
+                    max(of_round, key=lambda report: report.processor_seconds) for of_round in cluster.reports
+                ]
+                of_workers = [use.most_bytes for use in uses(cluster)]
+            out[n] = {
+                "files_bytes": size, "trees": len(by_round), "fit_seconds": seconds,
+                "processor_seconds_per_tree": float(np.mean([report.processor_seconds for report in by_round])),
+                "seconds_per_tree": float(np.median([r.busy_seconds + r.waiting_seconds for r in by_round])),
+                "worker_bytes": of_workers, "all_bytes": memory.most,
+            }  # fmt: skip
             print(
-                f"disk: {n:,} rows ({size / 1e9:.1f} GB of Parquet): {per_tree:.2f} s of processor time per tree and "
-                "worker, which have at most "
-                f"{', '.join(f'{m / 1e9:.2f} GB' for m in memory)}",
+                f"disk: {n:,} rows ({size / 1e9:.1f} GB of Parquet), {len(by_round)} trees: "
+                f"{out[n]['processor_seconds_per_tree']:.2f} s of processor time per tree and worker, "
+                f"{out[n]['seconds_per_tree']:.2f} s on the clock; pursuit {seconds['pursuit']:.0f} s; workers have at most "
+                f"{', '.join(f'{m / 1e9:.2f} GB' for m in of_workers)}, all processes {memory.most / 1e9:.2f} GB (bar 8)",
                 flush=True,
             )
-    few, many = (out[n]["processor_seconds_per_tree"] / n for n in sizes)
-    print(
-        f"disk: seconds per tree and row grow by {many / few - 1:+.0%} from {sizes[0]:,} to {sizes[1]:,} rows (bar 20 %)"
-    )
+            keep(args, "disk", out)
+    few, *more = ((n, found["processor_seconds_per_tree"] / n) for n, found in out.items())
+    for n, per_row in more:
+        print(
+            f"disk: seconds per tree and row grow by {per_row / few[1] - 1:+.0%} from {few[0]:,} to {n:,} rows (bar 20 %)"
+        )
     return out
 
 
@@ -365,9 +418,7 @@ def main():
     for name, part in PARTS.items():
         if name == args.only or (args.only is None and name != "disk"):
             figures = part(args)
-            if args.json is not None:
-                kept = json.loads(args.json.read_text()) if args.json.exists() else {}
-                args.json.write_text(json.dumps({**kept, name: figures}, indent=1, default=float))
+            keep(args, name, figures)
 
 
 if __name__ == "__main__":
