@@ -15,7 +15,8 @@ from sklearn.utils.validation import column_or_1d
 
 from anytime._compat import Interval
 from anytime.acquisition.inputs import Inputs, ValueSteps
-from anytime.acquisition.masked_networks import MaskedNetworks, Targets, train_networks
+from anytime.acquisition.masked_networks import MaskedNetworks, Masks, Targets, train_networks
+from anytime.acquisition.masked_trees import train_trees
 from anytime.acquisition.neighbour_block import MOST_FOLDS, NeighbourBlock, Reference
 from anytime.acquisition.purchase_block import FINISHED
 from anytime.acquisition.rowwise import RowwiseModel
@@ -135,16 +136,21 @@ class _AcquisitionModel(RowwiseModel):
             None if targets.are_classes else (targets.values[kept] * relative).astype(np.float32),
             *((None, None) if targets.are_classes else (offset, unit)),
         )
-        data = (steps.expanded(Z), group, targets, fold, costs, hidden)
+        data = (steps.expanded(Z), group, targets, fold)
         seed = int(random.randint(2**31 - 1))
-        networks = train_networks(*data, clock=clock, time_share=0.4, seed=seed, n_jobs=self.n_jobs)
+        training: dict[str, Any] = {"clock": clock, "n_jobs": self.n_jobs}
+        networks = train_networks(*data, Masks(costs), hidden, seed=seed, time_share=0.4, **training)
         block = self._block_of(inputs, steps, _scaled(networks, relative), reference, costs)
         if block.n_stages and not clock.over:
-            visited = _visited(block, numbers[kept], random, clock)
+            masks = Masks(costs, _visited(block, numbers[kept], random, clock))
             networks = train_networks(
-                *data, clock=clock, seed=seed + 1, n_jobs=self.n_jobs, earlier=networks, visited=visited
+                *data, masks, hidden, seed=seed + 1, time_share=0.7, earlier=networks, **training
             )
             block = self._block_of(inputs, steps, _scaled(networks, relative), reference, costs)
+            if (relative == 1.0).all() and not clock.over:  # sums of trees are in one unit
+                settings = {"n_read": Z.shape[1], "networks": networks, "n_threads": self._threads()}
+                trees = train_trees(*data, masks, clock=clock, seed=seed + 2, **settings)
+                block = block if trees is None else block.changed(trees=trees)
         base = block.score(numbers[:1], np.zeros((1, costs.n_groups), dtype=bool))[0]
         link = "softmax" if targets.are_classes else "identity"
         block.begin()

@@ -18,7 +18,7 @@ from anytime.blas import blas_threads
 from anytime.costs import BoundCosts
 from anytime.trees.clock import Clock
 
-__all__ = ["LAYERS", "MaskedNetworks", "Targets", "train_networks"]
+__all__ = ["LAYERS", "MaskedNetworks", "Masks", "Targets", "train_networks"]
 
 Floats = NDArray[np.float32]
 Layers = list[Floats]  # weights and biases of the three layers, one after the other
@@ -44,6 +44,13 @@ class MaskedNetworks(NamedTuple):
     w3: Floats  # (F, h2, K)
     b3: Floats  # (F, K)
 
+    def scores(self, f: int, Z: Floats, owned: NDArray[np.bool_], group: NDArray[np.int32]) -> Floats:
+        """(n, K) what network ``f`` says of rows with inputs ``Z``, (n, m), that own these groups, (n, G)."""
+        inputs = np.concatenate([Z * owned[:, group], owned], axis=1, dtype=np.float32)
+        one = np.maximum(inputs @ self.w1[f] + self.b1[f], 0.0)
+        two = np.maximum(one @ self.w2[f] + self.b2[f], 0.0)
+        return np.asarray(two @ self.w3[f] + self.b3[f])
+
 
 class Targets(NamedTuple):
     """What rows are to be answered with."""
@@ -58,12 +65,43 @@ class Targets(NamedTuple):
         return self.values.ndim == 1
 
 
+class Masks:
+    """Draws sets of groups, each of which some budget buys, for predictors to be trained with.
+
+    Parameters
+    ----------
+    costs : BoundCosts
+    visited : (s, G) bool, default=None
+        Sets of groups that rows will have; half of the sets are drawn from these.
+    """
+
+    def __init__(self, costs: BoundCosts, visited: NDArray[np.bool_] | None = None) -> None:
+        self.n_groups, self._visited, self._closure = costs.n_groups, visited, _closures(costs)
+        self._prices = costs.prices / max(int(costs.prices.sum()), 1)
+        self._everything, self._late = self._prices.sum(), self._prices**_CHEAP_FIRST
+
+    def draw(self, random: np.random.Generator, n: int) -> NDArray[np.bool_]:
+        """(n, G) sets, closed under requirements."""
+        money = self._everything * random.random((n, 1)) ** _THRIFT
+        order = (random.standard_exponential((n, self.n_groups)) * self._late).argsort(axis=1)
+        mask = np.empty((n, self.n_groups), dtype=bool)
+        mask[np.arange(n)[:, None], order] = self._prices[order].cumsum(axis=1) <= money
+        anyhow = random.random((n, self.n_groups)) < random.random((n, 1))
+        mask = np.where(random.random((n, 1)) < _ANYHOW, anyhow, mask)
+        if self._closure is not None:
+            mask = mask @ self._closure
+        if self._visited is not None:
+            visited = self._visited[random.integers(len(self._visited), size=n)]
+            mask = np.where(random.random((n, 1)) < 0.5, visited, mask)
+        return mask
+
+
 def train_networks(
     Z: Floats,
     group: NDArray[np.int32],
     targets: Targets,
     fold: NDArray[np.int32],
-    costs: BoundCosts,
+    masks: Masks,
     hidden: tuple[int, int],
     *,
     clock: Clock,
@@ -71,7 +109,6 @@ def train_networks(
     seed: int,
     n_jobs: int | None,
     earlier: MaskedNetworks | None = None,
-    visited: NDArray[np.bool_] | None = None,
 ) -> MaskedNetworks:
     """One network for each fold, trained on all others.
 
@@ -84,7 +121,7 @@ def train_networks(
     targets : Targets
     fold : (n,) int
         Numbers from 0 on.
-    costs : BoundCosts
+    masks : Masks
     hidden : (int, int)
         Units of the hidden layers.
     clock : Clock
@@ -95,10 +132,7 @@ def train_networks(
     n_jobs : int or None
     earlier : MaskedNetworks, default=None
         What to continue from.
-    visited : (s, G) bool, default=None
-        Sets of groups that rows will have; half of the masks are of these.
     """
-    closure = _closures(costs)
     n_folds = int(fold.max()) + 1
     allowed = (
         time_share
@@ -109,7 +143,7 @@ def train_networks(
     def one(f: int) -> Layers:
         rows = np.flatnonzero(fold != f)
         time = Clock(None if np.isinf(allowed) else max(allowed, 1e-3), 0)
-        training = _NetworkTraining(Z, group, costs.prices, targets, rows, closure, hidden, seed + f, visited)
+        training = _NetworkTraining(Z, group, masks, targets, rows, hidden, seed + f)
         layers = training.run(time, None if earlier is None else [part[f].copy() for part in earlier])
         clock.tell(f"network {f + 1} of {n_folds} is trained")
         return layers
@@ -134,20 +168,14 @@ class _NetworkTraining:
         self,
         Z: Floats,
         group: NDArray[np.int32],
-        prices: NDArray[np.int64],
+        masks: Masks,
         targets: Targets,
         rows: NDArray[np.intp],
-        closure: NDArray[np.bool_] | None,
         hidden: tuple[int, int],
         seed: int,
-        visited: NDArray[np.bool_] | None,
     ) -> None:
-        self.visited = visited
-        self.Z, self.group, self.targets, self.rows, self.closure = Z, group, targets, rows, closure
-        self.random = np.random.default_rng(seed)
-        self.n_groups, self.hidden = prices.size, hidden
-        self.prices = prices / max(int(prices.sum()), 1)
-        self.everything, self.late = self.prices.sum(), self.prices**_CHEAP_FIRST
+        self.Z, self.group, self.masks, self.targets, self.rows = Z, group, masks, targets, rows
+        self.random, self.hidden = np.random.default_rng(seed), hidden
 
     def run(self, clock: Clock, earlier: Layers | None) -> Layers:
         n, random = self.rows.size, self.random
@@ -180,7 +208,7 @@ class _NetworkTraining:
         return layers
 
     def _shapes(self) -> list[tuple[int, ...]]:
-        sizes = [self.Z.shape[1] + self.n_groups, *self.hidden, self.targets.n_outputs]
+        sizes = [self.Z.shape[1] + self.masks.n_groups, *self.hidden, self.targets.n_outputs]
         return [shape for inside, outside in pairwise(sizes) for shape in ((inside, outside), (outside,))]
 
     def _layers(self, vector: Floats) -> Layers:
@@ -199,26 +227,11 @@ class _NetworkTraining:
         ]
         return np.concatenate(parts, dtype=np.float32)
 
-    def _masked(self, rows: NDArray[np.intp]) -> Floats:
-        """(n, m + G) inputs of rows, each with some groups hidden, and which are not: as many as some budget buys."""
-        random, n = self.random, rows.size
-        money = self.everything * random.random((n, 1)) ** _THRIFT
-        order = (random.standard_exponential((n, self.n_groups)) * self.late).argsort(axis=1)
-        mask = np.empty((n, self.n_groups), dtype=bool)
-        mask[np.arange(n)[:, None], order] = self.prices[order].cumsum(axis=1) <= money
-        anyhow = random.random((n, self.n_groups)) < random.random((n, 1))
-        mask = np.where(random.random((n, 1)) < _ANYHOW, anyhow, mask)
-        if self.closure is not None:
-            mask = mask @ self.closure
-        if self.visited is not None:
-            visited = self.visited[random.integers(len(self.visited), size=n)]
-            mask = np.where(random.random((n, 1)) < 0.5, visited, mask)
-        return np.concatenate([self.Z[rows] * mask[:, self.group], mask], axis=1, dtype=np.float32)
-
     def _differentiate(self, layers: Layers, rows: NDArray[np.intp], slopes: Layers) -> None:
         """Write the derivatives of the mean loss of rows in all layers to ``slopes``."""
         w1, b1, w2, b2, w3, b3 = layers
-        inputs = self._masked(rows)
+        owned = self.masks.draw(self.random, rows.size)
+        inputs = np.concatenate([self.Z[rows] * owned[:, self.group], owned], axis=1, dtype=np.float32)
         one = np.maximum(inputs @ w1 + b1, 0.0)
         two = np.maximum(one @ w2 + b2, 0.0)
         pull = self._pull(two @ w3 + b3, rows)

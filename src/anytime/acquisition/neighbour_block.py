@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from anytime._native import Neighbours
 from anytime.acquisition.inputs import Inputs, ValueSteps
 from anytime.acquisition.masked_networks import LAYERS, MaskedNetworks
+from anytime.acquisition.masked_trees import MaskedTrees
 from anytime.acquisition.purchase_block import FINISHED, UNDECIDED, PurchaseBlock
 from anytime.blocks import Memory, State
 from anytime.costs import UNLIMITED, BoundCosts
 from anytime.plan import Array
+from anytime.trees.block import TreeBlock
 
 __all__ = ["NeighbourBlock", "Reference"]
 
@@ -46,8 +48,14 @@ class Reference(NamedTuple):
     unit: Array | None = None
 
 
+_ARRAYS = {  # of a block without trees
+    *("columns", "kind", "centre", "scale"),
+    *(*ValueSteps._fields, *MaskedNetworks._fields, *Reference._fields),
+}
+
+
 class NeighbourBlock(PurchaseBlock):
-    """Stage t is a row's t-th purchase: the answer of the networks to all that the row then has.
+    """Stage t is a row's t-th purchase: the answer of the networks, and trees, to all that the row then has.
 
     Rows that have all there is, are sure enough, or find nothing worth its price buy nothing more and keep their answer.
     """
@@ -68,10 +76,11 @@ class NeighbourBlock(PurchaseBlock):
         price_power: float = 1.0,  # gains are compared per this power of the price
         look_ahead: int = 12,  # most promising groups of which pairs and triples are tried; 0: none
         n_stages: int | None = None,  # None: one per group that has inputs
+        trees: MaskedTrees | None = None,  # which have a share of the answers; what groups gain, networks say
         n_threads: int = 1,
     ) -> None:
         self.inputs, self.steps, self.networks, self.reference = inputs, steps, networks, reference
-        self.costs = costs
+        self.costs, self.trees = costs, trees
         self.cost_penalty, self.confidence = float(cost_penalty), confidence
         self.n_neighbors, self.look_ahead, self.n_threads = int(n_neighbors), int(look_ahead), n_threads
         self.price_power = float(price_power)
@@ -101,6 +110,14 @@ class NeighbourBlock(PurchaseBlock):
             look_ahead=self.look_ahead,
         )
         self.width = networks.b3.shape[1]
+        if trees is not None and (
+            (trees.trees.forest.n_features, trees.trees.width, trees.trees.n_stages)
+            != (inputs.column.size, self.width, 1)
+            or not 0 < trees.share <= 1
+        ):
+            raise ValueError(
+                "trees must read the inputs, answer as the networks do, and have a share between 0 and 1"
+            )
         self._offset = np.zeros(self.width) if reference.offset is None else reference.offset
         if self._offset.shape != (self.width,) or not np.isfinite(self._offset).all():
             raise ValueError(f"offsets must be {self.width} finite numbers")
@@ -115,7 +132,7 @@ class NeighbourBlock(PurchaseBlock):
             raise ValueError(f"{self.n_stages} purchases, but there are {self.candidates.size} groups to buy")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        settings = {name: getattr(self, name) for name in (*_SETTINGS, "n_stages", "n_threads")}
+        settings = {name: getattr(self, name) for name in (*_SETTINGS, "n_stages", "n_threads", "trees")}
         return _rebuilt, ((self.inputs, self.steps, self.networks, self.reference, self.costs), settings)
 
     # ------------------------------------------------------------------ what rows have
@@ -221,7 +238,7 @@ class NeighbourBlock(PurchaseBlock):
         return self.cost_penalty * self.costs.costs.amount(1)
 
     def _confidences(self, inputs: NDArray[np.float32], owned: NDArray[np.bool_]) -> Array:
-        scores = self.native.scores(inputs, owned, threads=self.n_threads)
+        scores = self._said(inputs, owned)
         return np.asarray(1.0 / np.exp(scores - scores.max(axis=1, keepdims=True)).sum(axis=1))
 
     def begin(self) -> None:
@@ -241,13 +258,13 @@ class NeighbourBlock(PurchaseBlock):
             *(inputs, own, np.zeros_like(own), np.array([UNLIMITED - 1], dtype=np.int64)), all_gains=True
         )
         assert gains is not None
-        now, n = self.native.scores(inputs, own)[0], len(self.reference.rows)
+        now, n = self._said(inputs, own)[0], len(self.reference.rows)
         near = self.native.nearest(inputs, own)[0] if owned.any() else np.arange(0, n, max(n // _DRAWN, 1))
         changes = np.full(self.costs.n_groups, np.nan)
         for g in self.candidates[~owned[self.candidates]]:
             added = self.required[g] & ~owned
             imagined = np.where(added[self._input_group], self._points[near], inputs)
-            said = self.native.scores(imagined, np.repeat(own | added, near.size, axis=0))
+            said = self._said(imagined, np.repeat(own | added, near.size, axis=0))
             if self.reference.labels is None:
                 changes[g] = (np.abs(said - now) * self._unit).mean()
             else:
@@ -277,14 +294,17 @@ class NeighbourBlock(PurchaseBlock):
         return not stops and bool((memory["cap"] == UNLIMITED).all()) and not memory["absent"].any()
 
     def score(self, X: Array, owned: NDArray[np.bool_]) -> Array:
-        """(n, K) what the networks say of rows that own these groups."""
+        """(n, K) what is said of rows that own these groups."""
         scores = np.empty((len(X), self.width))
         for at in range(0, len(X), self._at_once):
             some = slice(at, at + self._at_once)
-            scores[some] = self.native.scores(
-                self.matrix(X[some]), np.ascontiguousarray(owned[some]), threads=self.n_threads
-            )
+            scores[some] = self._said(self.matrix(X[some]), np.ascontiguousarray(owned[some]))
         return scores * self._unit + self._offset
+
+    def _said(self, inputs: NDArray[np.float32], owned: NDArray[np.bool_]) -> Array:
+        """(n, K) scores of rows that own these groups, in the unit of the networks."""
+        scores = np.asarray(self.native.scores(inputs, owned, threads=self.n_threads))
+        return scores if self.trees is None else self.trees.blended(scores, inputs, owned, self._input_group)
 
     # ------------------------------------------------------------------ as a block
 
@@ -294,7 +314,8 @@ class NeighbourBlock(PurchaseBlock):
 
     def changed(self, **changes: Any) -> NeighbourBlock:
         """The same with other settings."""
-        settings = {name: getattr(self, name) for name in (*_SETTINGS, "n_threads", "n_stages")} | changes
+        kept = (*_SETTINGS, "n_threads", "n_stages", "trees")
+        settings = {name: getattr(self, name) for name in kept} | changes
         parts = (self.inputs, self.steps, self.networks, self.reference, self.costs)
         return type(self)(*parts, **settings)
 
@@ -307,7 +328,12 @@ class NeighbourBlock(PurchaseBlock):
             **self.networks._asdict(),
             **{name: part for name, part in self.reference._asdict().items() if part is not None},
         }
-        return {name: getattr(self, name) for name in (*_SETTINGS, "n_stages")}, arrays
+        description: dict[str, Any] = {name: getattr(self, name) for name in (*_SETTINGS, "n_stages")}
+        if self.trees is not None:
+            of_trees, of_nodes = self.trees.trees.state()
+            description |= {**of_trees, "tree_share": self.trees.share}
+            arrays |= of_nodes
+        return description, arrays
 
     @classmethod
     def from_state(
@@ -326,7 +352,13 @@ class NeighbourBlock(PurchaseBlock):
         networks = MaskedNetworks(*(arrays[name] for name in LAYERS))
         said = (arrays.get(name) for name in ("labels", "values", "offset", "unit"))
         reference = Reference(arrays["rows"], arrays["fold"], *said)
-        return cls(inputs, steps, networks, reference, costs, **description)
+        settings = {name: description[name] for name in (*_SETTINGS, "n_stages")}
+        if "tree_share" in description:
+            of_nodes = {name: part for name, part in arrays.items() if name not in _ARRAYS}
+            settings["trees"] = MaskedTrees(
+                TreeBlock.from_state(description, of_nodes), description["tree_share"]
+            )
+        return cls(inputs, steps, networks, reference, costs, **settings)
 
 
 def _rebuilt(parts: tuple[Any, ...], settings: dict[str, Any]) -> NeighbourBlock:

@@ -57,6 +57,13 @@ def _arrays(**names: str) -> dict[str, tuple[str, int]]:
     }
 
 
+_TREES = _arrays(
+    i8x1="tree_start stage_start category_start",
+    i4x1="feature left right category_set categories tree_output",
+    f8x1="threshold",
+    u1x1="default_left missing members_left",
+    f8x2="value",
+)
 _ARRAYS = {  # of each kind of block
     "small nets": _arrays(f8x3="hidden readout"),
     "stream": _arrays(f8x1="steps start offset centres scales", f8x2="box"),
@@ -72,7 +79,8 @@ _ARRAYS = {  # of each kind of block
         f4x1="low high",
         f4x3="w1 w2 w3",
         f4x2="b1 b2 b3 rows values",
-    ),
+    )
+    | _TREES,
     "sensor": _arrays(i4x1="columns", f8x2="message", f8x1="opening centres"),
     "costly": _arrays(i4x1="columns", f8x2="calibration probe said"),
     "member": _arrays(i8x1="ends"),
@@ -81,23 +89,15 @@ _ARRAYS = {  # of each kind of block
     "log probabilities": {},
     "structured": {},  # those of its stages: structured_plans
     "values": _arrays(
-        i8x1="tree_start stage_start category_start",
-        i4x1="feature left right category_set categories tree_output labels option_groups",
-        f8x1="threshold",
-        u1x1="default_left missing members_left",
-        f8x2="value money cost_matrix",
+        i4x1="labels option_groups",
+        f8x2="money cost_matrix",
         i4x2="classes_of steps",
         b1x2="sets",
         i8x2="n_trees",
         f4x1="tables",
-    ),
-    "trees": _arrays(
-        i8x1="tree_start stage_start category_start",
-        i4x1="feature left right category_set categories tree_output",
-        f8x1="threshold",
-        u1x1="default_left missing members_left",
-        f8x2="value",
-    ),
+    )
+    | _TREES,
+    "trees": _TREES,
 }
 # the array whose length says how many stages there are
 _COUNTED_BY = {
@@ -120,7 +120,7 @@ _OPTIONAL = {
     "linear": ("ends", "intercepts", "centres"),
     "margins": ("slopes", "centres", "start", "thresholds", "values"),
     "costly": ("calibration", "probe", "said"),
-    "neighbours": ("labels", "values", "offset", "unit"),
+    "neighbours": ("labels", "values", "offset", "unit", *_TREES),
     "values": ("cost_matrix", "option_groups"),
     "network": ("offset", "unit"),
 }
@@ -472,14 +472,8 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCos
     elif kind == "network":
         block = _read_network(fields, own, prefix, arrays, n_features, most_width)
     else:
-        description = {
-            "n_outputs": fields.integer("n_outputs", 1, max(most_width, 1)),
-            "n_features": fields.integer("n_features", n_features, n_features),
-            "float32_input": fields.flag("float32_input"),
-            "shift": fields.integer("shift", -1000, 1000),
-        }
         _check_categories(own, prefix)
-        block = TreeBlock.from_state(description, own)
+        block = TreeBlock.from_state(_read_forest(fields, n_features, most_width), own)
     fields.done()
     return block
 
@@ -572,12 +566,20 @@ def _read_values(fields: Fields, own: Arrays, prefix: str, costs: BoundCosts, mo
         "of_options": fields.flag("of_options"),
         "n_stages": fields.integer("n_stages", 0, MOST_STAGES),
         "n_label_classes": fields.integer("n_label_classes", 0, most_width),
-        "n_outputs": fields.integer("n_outputs", 1, 1),
-        "n_features": fields.integer("n_features", 1, 2**31 - 2),
+        **_read_forest(fields, None, 1),
+    }
+    return PurchaseValueBlock.from_state(description, own, costs)
+
+
+def _read_forest(fields: Fields, n_features: int | None, most_width: int) -> dict[str, Any]:
+    """What is said of trees beside their arrays."""
+    most, fewest = (2**31 - 2, 1) if n_features is None else (n_features, n_features)
+    return {
+        "n_outputs": fields.integer("n_outputs", 1, max(most_width, 1)),
+        "n_features": fields.integer("n_features", fewest, most),
         "float32_input": fields.flag("float32_input"),
         "shift": fields.integer("shift", -1000, 1000),
     }
-    return PurchaseValueBlock.from_state(description, own, costs)
 
 
 def _read_neighbours(fields: Fields, own: Arrays, prefix: str, costs: BoundCosts, most_width: int) -> Block:
@@ -601,6 +603,15 @@ def _read_neighbours(fields: Fields, own: Arrays, prefix: str, costs: BoundCosts
         "look_ahead": fields.integer("look_ahead", 0, 64),
         "n_stages": fields.integer("n_stages", 0, MOST_STAGES),
     }
+    if fields.has("tree_share"):
+        if missing := [name for name in _TREES if name not in own]:
+            bad(f"array '{prefix}.{missing[0]}'", "missing, but trees have a share of the answers")
+        _check_categories(own, prefix)
+        n_inputs = own["columns"].size
+        description |= {
+            "tree_share": fields.number("tree_share", 0, 1),
+            **_read_forest(fields, n_inputs, most_width),
+        }
     return NeighbourBlock.from_state(description, own, costs)
 
 

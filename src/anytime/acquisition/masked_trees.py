@@ -1,0 +1,138 @@
+"""Trees that answer from any set of groups, beside the networks: what a row does not own is missing to them.
+
+On small tables, and where columns say little apart from thresholds, boosted trees predict better; on pixels, networks do. So
+both are trained, and held-out rows say how much of the answer each has.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.acquisition.masked_networks import Floats, MaskedNetworks, Masks, Targets
+from anytime.boosting.objective import MeanLoss
+from anytime.boosting.rounds import GradientRounds
+from anytime.losses import LINKS, training_loss
+from anytime.plan import Array
+from anytime.trees.arrays import LEAF
+from anytime.trees.binning import BinnedData
+from anytime.trees.block import TreeBlock
+from anytime.trees.clock import Clock
+from anytime.trees.growing import TreeGrower
+
+__all__ = ["MaskedTrees", "train_trees"]
+
+_ROWS, _COPIES = (
+    40_000,
+    40,
+)  # rows to learn from, each with other groups hidden; and how often one may be among them
+_ROUNDS, _PATIENCE, _RATE, _LEAVES = 200, 20, 0.1, 31
+_SHARES = 0.25, 0.5, 0.75, 1.0  # of an answer
+_FEWEST_HELD = 20
+
+
+class MaskedTrees(NamedTuple):
+    """Boosted trees over m inputs, NaN where the group is not owned, and their share of the answer."""
+
+    trees: TreeBlock  # one stage
+    share: float
+
+    def blended(self, scores: Array, Z: Floats, owned: NDArray[np.bool_], group: NDArray[np.int32]) -> Array:
+        """(n, K) scores of the networks, with the trees' share of it. ``group`` is of each of the inputs ``Z``."""
+        m = self.trees.forest.n_features
+        seen = np.where(owned[:, group[:m]], Z[:, :m].astype(np.float64), np.nan)
+        return np.asarray(scores + self.share * (self.trees.outputs(0, seen) - scores))
+
+
+def train_trees(
+    Z: Floats,
+    group: NDArray[np.int32],
+    targets: Targets,
+    fold: NDArray[np.int32],
+    masks: Masks,
+    *,
+    n_read: int,
+    networks: MaskedNetworks,
+    clock: Clock,
+    seed: int,
+    n_threads: int,
+) -> MaskedTrees | None:
+    """Boosted trees, if rows of the first fold are answered better with them than by the network alone.
+
+    Parameters
+    ----------
+    Z, group, targets, fold, masks
+        As in ``train_networks``.
+    n_read : int
+        Trees read the first inputs only: the others are steps of these, which trees find by themselves.
+    networks : MaskedNetworks
+        What they are compared with.
+    clock : Clock
+    seed, n_threads : int
+    """
+    random, n = np.random.default_rng(seed), len(Z)
+    if np.count_nonzero(fold == 0) < _FEWEST_HELD:
+        return None
+    rows = np.resize(random.permutation(n), min(max(_ROWS, n), _COPIES * n))
+    owned = masks.draw(random, rows.size)
+    seen = np.where(owned[:, group[:n_read]], Z[rows, :n_read].astype(np.float64), np.nan)
+    held, kept = np.flatnonzero(fold[rows] == 0), np.flatnonzero(fold[rows] != 0)
+    loss = training_loss("multinomial" if targets.are_classes else "squared")
+    weight = None if targets.weight is None else targets.weight[rows].astype(np.float64)
+    objective = MeanLoss(loss, targets.values[rows], weight)
+    start = _constant(targets)
+    grower = TreeGrower(
+        max_leaf_nodes=_LEAVES,
+        min_samples_leaf=max(5 * rows.size // n, 5),
+        l2_regularization=1.0,
+        n_threads=n_threads,
+    )
+    data = BinnedData.fit(seen, n_threads=n_threads)
+    settings: dict[str, Any] = {"learning_rate": _RATE, "shared": True}
+    judged = GradientRounds(data, objective, grower, start, rows=kept, judge=held, **settings)
+    judged.run(_ROUNDS, _PATIENCE, clock.ends(clock.elapsed + 0.5 * (clock.seconds - clock.elapsed)))
+    if not judged.best:
+        return None
+    by_trees = TreeBlock(judged.trees(judged.best, one_stage=True)).outputs(0, seen[held]) + start
+    by_network = networks.scores(0, Z[rows[held]], owned[held], group).astype(np.float64)
+    share = _share(by_network, by_trees, targets, rows[held])
+    if not share:
+        return None
+    boosting = GradientRounds(data, objective, grower, start, **settings)
+    boosting.run(judged.best, None, clock.ends(clock.seconds))
+    clock.tell(f"{len(boosting.rounds)} rounds of trees have {share:.0%} of the answers")
+    first = boosting.rounds[0][0]  # shared trees answer for all outputs
+    first.value[first.feature == LEAF] += start
+    return MaskedTrees(TreeBlock(boosting.trees(one_stage=True)), share)
+
+
+def _constant(targets: Targets) -> Array:
+    """(K,) the best answer to rows that own nothing."""
+    if not targets.are_classes:
+        return np.zeros(targets.n_outputs)
+    counts = np.bincount(targets.values, weights=targets.weight, minlength=targets.n_outputs)
+    return np.asarray(np.log(np.maximum(counts, 1e-3) / counts.sum()))
+
+
+def _share(by_network: Array, by_trees: Array, targets: Targets, rows: NDArray[np.intp]) -> float:
+    """The share of the trees with which held-out rows lose least; 0 where that gains less than one standard error."""
+    of, values = np.unique(rows, return_inverse=True)[1], targets.values[rows]
+
+    def losses(share: float) -> Array:
+        """Of each row, the mean over its copies."""
+        scores = by_network + share * (by_trees - by_network)
+        if targets.are_classes:
+            scores = LINKS["softmax"].transform(scores)
+            scores[np.arange(rows.size), values] -= 1.0
+        else:
+            scores = scores - values
+        return np.asarray(np.bincount(of, (scores**2).sum(axis=1)) / np.bincount(of))
+
+    without = losses(0.0)
+    gains = {share: without - losses(share) for share in _SHARES}
+    best = max(gains, key=lambda share: gains[share].mean())
+    gain = gains[best]
+    return best if gain.mean() > gain.std() / math.sqrt(gain.size) else 0.0
