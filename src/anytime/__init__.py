@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from anytime.networks import AnytimeNetworkClassifier, AnytimeNetworkRegressor, ExponentialEnsemble
     from anytime.online import OnlineSelector
     from anytime.plan import Plan, Stage
+    from anytime.progress import FitProgress, callbacks
     from anytime.runtime import BatchSession, Session, Trace, replay
     from anytime.scoring import budget_scorer
     from anytime.sensing import SensorNetworkClassifier, SensorNetworkRegressor
@@ -132,6 +133,7 @@ __all__ = [
     "Extractor",
     "FeatureCosts",
     "Features",
+    "FitProgress",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
     "GraphLabeler",
@@ -166,6 +168,7 @@ __all__ = [
     "auto",
     "boosting",
     "budget_scorer",
+    "callbacks",
     "cascade",
     "compare",
     "curve",
@@ -244,6 +247,7 @@ _HOMES = {
     "networks": ["AnytimeNetworkClassifier", "AnytimeNetworkRegressor", "ExponentialEnsemble"],
     "online": ["OnlineSelector"],
     "plan": ["Plan", "Stage"],
+    "progress": ["FitProgress", "callbacks"],
     "runtime": ["BatchSession", "Session", "Trace", "replay"],
     "scoring": ["budget_scorer"],
     "sensing": ["SensorNetworkClassifier", "SensorNetworkRegressor"],

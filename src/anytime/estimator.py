@@ -39,6 +39,7 @@ from anytime.one_row import OneRow
 from anytime.parameters import KeywordsChecked, check_names
 from anytime.plan import Array, Plan
 from anytime.rows import Rows, is_named, reader_of, warn_of_absent, warn_of_mistakes
+from anytime.summary import importances
 from anytime.validation import validated
 
 __all__ = ["AnytimeModel", "ClassifierFace", "RegressorFace", "ValueFace"]
@@ -80,6 +81,21 @@ class AnytimeModel(BoundedRuns, BaseEstimator):  # type: ignore[misc]
     def order_(self) -> list[str]:
         """Groups in the order in which they are first bought."""
         return self._plan.order
+
+    @property
+    def feature_importances_(self) -> Array:
+        """(d,) share of each column in what the stages gain; together 1, or 0 if nothing gains.
+
+        Groups that are bought together share the gain equally, and so do the columns of a group. Only models that measure what
+        each purchase gains have it; `anytime.permutation_importances` works for all, at any budget.
+        """
+        shares = importances(self._plan)
+        if shares is None:
+            raise AttributeError(
+                f"this {type(self).__name__} has no feature_importances_, because it did not measure what each group gains; use "
+                "at.permutation_importances"
+            )
+        return shares
 
     @property
     def n_stages_(self) -> int:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from anytime._compat import Interval, StrOptions
+from anytime.progress import one_fit
 
 Model = TypeVar("Model")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -347,13 +348,13 @@ def check_names(estimator: type, names: Iterable[str]) -> None:
 
 
 class KeywordsChecked:
-    """A class whose public methods suggest the parameter that may be meant by an unknown keyword."""
+    """A class whose public methods suggest the parameter that may be meant by an unknown keyword, and whose fits are followed."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for name, method in list(vars(cls).items()):
             if isfunction(method) and not name.startswith("_") and "." in method.__qualname__:
-                setattr(cls, name, keywords_checked(method))
+                setattr(cls, name, keywords_checked(one_fit(method) if name == "fit" else method))
 
 
 def keywords_checked(function: Function) -> Function:

@@ -669,7 +669,7 @@ def _check_plan(plan: Plan) -> None:
     if plan.cost_matrix is not None:
         n_classes = LINKS[plan.link].n_classes(n_outputs) if LINKS[plan.link].classifies else 0
         if np.shape(plan.cost_matrix) != (n_classes, n_classes) or not np.isfinite(plan.cost_matrix).all():
-            raise ValueError(f"a cost matrix holds {n_classes} x {n_classes} finite numbers here")
+            raise ValueError(f"the cost matrix must hold {n_classes} x {n_classes} finite numbers")
     for b, block in enumerate(plan.blocks):
         if plan.weights is None and block.width != n_outputs:
             raise ValueError(
@@ -694,17 +694,19 @@ def _check_plan(plan: Plan) -> None:
         expected = np.asarray(plan.expected_costs, dtype=np.float64)
         rising = np.isfinite(expected).all() and (np.diff(expected, prepend=0.0) >= 0).all()
         if not rising or (expected.size and plan.costs.costs.budget_ticks(expected[-1]) == UNLIMITED):
-            raise ValueError("expected costs must be finite, not negative and never fall from stage to stage")
+            raise ValueError(
+                "expected costs must be finite and not negative, and must not decrease from stage to stage"
+            )
     if plan.evaluation_costs is not None:
         costs = np.asarray(plan.evaluation_costs, dtype=np.float64)
         if not np.isfinite(costs).all() or (costs < 0).any():
             raise ValueError("evaluation costs must be finite and not negative")
         if plan.costs.costs.budget_ticks(2 * costs.sum() + plan.costs.costs.total) == UNLIMITED:
             raise ValueError(
-                "evaluating the stages costs too much beside the prices to count both exactly; leave one of them out"
+                "the evaluation costs are too large relative to the prices to count both exactly; leave one of them out"
             )
     if any(not 0 <= s < n_stages for rules in (plan.passes, plan.stops) for s in rules):
-        raise ValueError(f"a rule stands at a stage that is not among the plan's {n_stages}")
+        raise ValueError(f"a rule belongs to a stage that does not exist; the plan has {n_stages} stages")
     for rule in (*plan.passes.values(), *plan.stops.values()):
         rule.check(LINKS[plan.link], n_outputs)
     if plan.stop_table is not None:
@@ -769,7 +771,7 @@ def _check_weights(plan: Plan) -> None:
     assert plan.weights is not None
     if plan.combine != "sum" or plan.passes or (plan.replaces is not None and np.any(plan.replaces)):
         raise ValueError(
-            "a refitted table needs combine='sum', no replacing stage and no filter: all of 1..t must be done"
+            "a refitted table needs combine='sum', no replacing stage and no filter, because row t uses stages 1..t"
         )
     if len(plan.weights) != plan.n_stages:
         raise ValueError(f"the table has {len(plan.weights)} rows, but the plan has {plan.n_stages} stages")

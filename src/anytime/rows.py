@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.validation import as_table, check_finite, check_rows, warn_caller
+from anytime.validation import as_table, check_finite, check_rows, refuse_sparse, warn_caller
 
 Array = NDArray[np.float64]
 
@@ -179,6 +179,7 @@ class RowReader:
         """A single row: a mapping by column or group, a Series, a table of one row, an image, or values in order of columns."""
         if self._flattened is not None and not isinstance(x, Mapping):
             return self.matrix(self._flattened.one(x))
+        refuse_sparse(x)
         x = as_table(x)
         if hasattr(x, "iloc") and hasattr(x, "columns"):
             if len(x) != 1:

@@ -174,7 +174,7 @@ class OutsideRule(Rule):
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
-            raise ValueError(f"an interval from {self.low} to {self.high} holds nothing")
+            raise ValueError(f"the interval from {self.low} to {self.high} is empty; low must be below high")
 
     def check(self, link: Link, n_outputs: int) -> None:
         if n_outputs != 1:
@@ -237,7 +237,7 @@ class StopTable:
                 f"margins and leaving are (policies, stages); they have shapes {self.margins.shape} and {self.leaving.shape}"
             )
         if np.isnan(self.margins).any():
-            raise ValueError("margins that are enough must be numbers")
+            raise ValueError("margins must not be NaN")
         shares = np.isfinite(self.leaving).all() and (self.leaving >= 0).all()
         if not shares or not np.allclose(self.leaving.sum(axis=1), 1.0, rtol=0, atol=1e-9):
             raise ValueError("shares of rows that leave must not be negative and must add up to 1")

@@ -269,7 +269,7 @@ class ServiceCascade:
         recorded = None if name == _INPUT else answers.get(f"{name} price")
         if recorded is not None:
             if recorded.isna().all():
-                raise ValueError(f"the price of {name!r} is not known: none of its calls was answered")
+                raise ValueError(f"the price of {name!r} is unknown, because none of its calls succeeded")
             return recorded.fillna(recorded.mean()).to_numpy(dtype=np.float64)
         if callable(price):
             raise ValueError(f"the price of {name!r} is a function: answers need the column '{name} price'")
@@ -384,8 +384,8 @@ class ServiceCascade:
         return f"ServiceCascade({', '.join(self.services)})"
 
 
-def _no_label(name: str, said: Any) -> ValueError:
-    return ValueError(f"{name!r} answered {said!r}, which is none of the labels that were recorded")
+def _no_label(name: str, label: Any) -> ValueError:
+    return ValueError(f"{name!r} returned {label!r}, which is not among the recorded labels")
 
 
 def _rounded(amount: float) -> float:

@@ -64,7 +64,9 @@ def stop_table(confidence: ArrayLike, margins: ArrayLike, costs: ArrayLike) -> S
             f"confidence and margins are (exits, rows); they have shapes {confidence.shape} and {margins.shape}"
         )
     if costs.shape != (len(confidence),) or not (np.diff(costs) >= 0).all() or costs[0] < 0:
-        raise ValueError("costs has a number for each exit, not negative and never falling from exit to exit")
+        raise ValueError(
+            "costs must be one number per exit, not negative and not decreasing from exit to exit"
+        )
     policies = _Policies(confidence, margins, costs)
     candidates = [policies.all_at(0), *map(policies.at_price, _prices(costs)), policies.all_at(-1)]
     candidates.sort(key=policies.mean_cost)

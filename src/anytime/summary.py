@@ -55,6 +55,27 @@ def purchases(plan: Plan) -> list[PlanPurchase]:
     ]
 
 
+def importances(plan: Plan) -> Array | None:
+    """(d,) share of each column in what the stages gain; None where the plan cannot tell.
+
+    A stage that replaces the answer owes its gain to the groups that it is the first to read, which share it equally, as the
+    columns of a group do. A stage that adds to the answer owes it to what it reads; if that is several groups, nothing says how
+    much it owes to each.
+    """
+    if plan.quality is None or any(len(stage.groups) > 1 and not stage.replaces for stage in plan):
+        return None
+    group_of = {name: g for g, name in enumerate(plan.costs.costs.names)}
+    by_group, bought = np.zeros(len(group_of)), set[str]()
+    for stage, gain in zip(plan, np.diff(np.maximum.accumulate(plan.quality)), strict=True):
+        groups = set(stage.groups)
+        responsible = groups - bought or groups
+        by_group[[group_of[name] for name in responsible]] += gain / max(len(responsible), 1)
+        bought |= groups
+    group = plan.costs.column_group
+    shares = (by_group / np.maximum(np.bincount(group, minlength=len(group_of)), 1))[group]
+    return shares / (shares.sum() or 1.0)
+
+
 def card(model: Any) -> str:
     """HTML for a notebook: the curve over the stages, and the table of purchases.
 

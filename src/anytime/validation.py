@@ -112,7 +112,8 @@ def check_columns(model: Any, X: Any, *, reset: bool = True) -> None:
 
 
 def check_rows(model: Any, X: Any, *, predicting: bool) -> None:
-    """Refuse a single row, columns of the same name, and no rows to learn from; ``predicting``: False in ``fit``."""
+    """Refuse sparse matrices, single rows, columns of the same name, and no rows to learn from (not when ``predicting``)."""
+    refuse_sparse(X)
     shape = getattr(X, "shape", None)
     if isinstance(X, Mapping) if shape is None else len(shape) == 1 and not isinstance(X, np.ndarray):
         hint = "; predict_one takes a single row" if predicting and hasattr(model, "predict_one") else ""
@@ -123,6 +124,15 @@ def check_rows(model: Any, X: Any, *, predicting: bool) -> None:
             raise ValueError(f"X has several columns called {repeated[0]!r}; rename them")
     if not predicting and shape is not None and shape[:1] == (0,):
         raise ValueError("X has no rows to learn from")
+
+
+def refuse_sparse(X: Any) -> None:
+    """Say what to do instead."""
+    if hasattr(X, "tocsr"):
+        raise TypeError(
+            "X is a sparse matrix, and models read dense rows: pass X.toarray(). If that is too large for memory, predict by "
+            "the piece, X[i:j].toarray(), and learn with fit_chunks (GroupPursuit) or partial_fit (GroupPursuit, StreamingBoost)"
+        )
 
 
 def target_numbers(y: Any) -> NDArray[np.float64]:

@@ -205,7 +205,7 @@ def test_an_interrupt_leaves_a_model_of_what_is_done(kind, monkeypatch):
     X, y = problem(400)
     told = []
 
-    def tell(self, message):
+    def tell(self, message, **metrics):
         told.append(message)
         if ("model of" in message and len(told) > 6) or "stage 3" in message:
             raise KeyboardInterrupt
@@ -247,7 +247,7 @@ def test_an_interrupted_model_counts_the_stages_that_it_keeps(model, message, ti
     y = rng.normal(size=120) + (X[:, 0] > 0)  # more than one column is more than there is to learn
     told = []
 
-    def tell(self, said):
+    def tell(self, said, **metrics):
         told.append(said.startswith(message))
         if sum(told) == times:
             raise KeyboardInterrupt

@@ -74,7 +74,7 @@ def test_a_sheet_without_pillow_names_it(folder, monkeypatch):
 def test_a_damaged_sheet_is_named(folder):
     pytest.importorskip("PIL.Image", reason="Pillow reads WebP")
     (folder / "cifar10/test_batch.webp").write_bytes(b"anything")
-    with pytest.raises(DataFormatError, match=r"test_batch.webp is not what it should be"):
+    with pytest.raises(DataFormatError, match=r"test_batch.webp does not have the expected contents"):
         load_images("cifar10", "test")
 
 

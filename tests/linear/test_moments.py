@@ -274,7 +274,7 @@ def test_moments_of_no_rows_are_refused():
 def test_sums_gathered_apart_are_not_merged():
     random = np.random.default_rng(0)
     one, other = (gathered(random.normal(size=(5, 2)), np.ones((5, 1))) for _ in range(2))
-    with pytest.raises(ValueError, match="gathered apart"):
+    with pytest.raises(ValueError, match="share a centre"):
         one.merged(other)
 
 

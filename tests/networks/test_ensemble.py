@@ -531,7 +531,7 @@ def fitted(model, columns=slice(None), y=Y):
         (
             lambda: [boosted(5).set_params(meter="realised").truncate(20)],
             ValueError,
-            "member 1 was truncated by what each row really pays",
+            "member 1 was truncated by realised cost",
         ),
         (lambda: [boosted(5).truncate(0)], ValueError, "member 1 has no stage"),
     ],

@@ -128,10 +128,12 @@ print("usable", model.n_stages_, model.score(X, y) > 0.8, np.isfinite(model.pred
 
 
 def test_a_real_interrupt_leaves_a_usable_model():
-    process = subprocess.Popen([sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     try:
         for _ in range(3):
-            assert process.stdout.readline().startswith("epoch")
+            assert "] epoch" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=60)[0]
     finally:
@@ -188,10 +190,25 @@ def test_no_time_at_all_still_leaves_a_network(rows):
 
 def test_progress_is_a_line_per_epoch_with_errors_of_exits(rows, capsys):
     at.AnytimeNetworkClassifier(recipe=RECIPE, random_state=0, device="cpu", verbose=1).fit(*rows)
-    lines = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 4
-    pattern = r"epoch   [1-4]/4  validation error of exits at 0, 1/4, 1/2, 3/4, 1: (0\.\d{4}  ){5}\d+\.\d s"
+    pattern = r"\[ +\d+\.\d s\] epoch   [1-4]/4  validation error of exits at 0, 1/4, 1/2, 3/4, 1: 0\.\d{4}(  0\.\d{4}){4}"
     assert all(re.fullmatch(pattern, line) for line in lines), lines
+
+
+def test_callbacks_are_told_of_epochs_and_may_end_them(rows):
+    told = []
+
+    def second(progress):
+        told.append(progress.metrics)
+        return progress.metrics["epoch"] == 2
+
+    network = at.AnytimeNetworkClassifier(recipe=RECIPE, random_state=0, device="cpu")
+    with at.callbacks(second):
+        network.fit(*rows)
+    assert [metrics["epoch"] for metrics in told] == [1, 2]
+    assert all(0 <= metrics["validation_error"] <= 1 for metrics in told)
+    assert len(network.history_) == 2
 
 
 # ---------------------------------------------------------------------- going on

@@ -250,7 +250,7 @@ def test_bad_bounds_are_refused():
     for wrong in (-1, np.nan, "2"):
         with pytest.raises(ValueError, match="max_stages must be a non-negative number"):
             batch.advance(max_stages=wrong)
-    with pytest.raises(ValueError, match=r"stop must have is_set\(\)"):
+    with pytest.raises(ValueError, match=r"stop must have a method is_set\(\)"):
         batch.advance(stop=True)
     with pytest.raises(ValueError, match="slice_seconds"):
         BatchSession(model_of(linear_plan()), slice_seconds=0.0)

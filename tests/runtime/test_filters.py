@@ -356,7 +356,7 @@ def test_model_with_a_user_rule_cannot_be_saved(tmp_path):
     ("make", "message"),
     [
         (lambda: MarginRule(np.nan), "threshold of a rule must be a number"),
-        (lambda: OutsideRule(1.0, 1.0), "from 1.0 to 1.0 holds nothing"),
+        (lambda: OutsideRule(1.0, 1.0), "from 1.0 to 1.0 is empty"),
         (lambda: EntropyRule(0.1).check(LINKS["identity"], 1), "which the link 'identity' does not give"),
         (lambda: OutsideRule(0.0).check(LINKS["softmax"], 3), "for a single score, but there are 3"),
     ],

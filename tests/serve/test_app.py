@@ -737,7 +737,7 @@ def test_a_name_that_was_made_to_point_here_is_not(tmp_path, server):
     row = {"row": table()[0].to_numpy()[0].tolist()}
     for answer in (get(server, "/stats", evil), post(server, "/predict", row, evil)):
         assert answer.status_code == 421
-        assert "not called 'evil.example'" in answer.json()["error"]
+        assert "Host 'evil.example' is not local" in answer.json()["error"]
     with_token = application(tmp_path, token="sesame")
     assert get(with_token, "/v2", {**evil, "Authorization": "Bearer sesame"}).status_code == 200
     everywhere = application(tmp_path, host="0.0.0.0")

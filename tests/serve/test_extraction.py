@@ -241,7 +241,7 @@ def test_a_call_before_a_gate_ends_when_its_client_has_left(model, monkeypatch):
     call = extraction._Call(None, np.inf, stop)
     threading.Timer(0.05, stop.set).start()
     running = gate.thread(extraction._Call(None, np.inf, StopFlag()))
-    with running, pytest.raises(ExtractionError, match="nobody waits"), gate.thread(call):
+    with running, pytest.raises(ExtractionError, match="no request waits"), gate.thread(call):
         pass
 
 

@@ -67,7 +67,7 @@ def test_errors_are_one_line(file, tmp_path):
     assert "broken.anytime" in fails("serve", broken, "--port", 0)
     assert "features.py: no such file" in fails("serve", file, "--features", tmp_path / "features.py")
     for options in (("--max-workers", 2), ("--ray", "--workers", 3, "--max-workers", 2)):
-        assert "--max-workers is for --ray" in fails("serve", file, *options, code=2)
+        assert "--max-workers needs --ray" in fails("serve", file, *options, code=2)
 
 
 def test_without_ray_it_says_what_to_install(file, monkeypatch):

@@ -63,5 +63,5 @@ def test_sparse_lines_with_queries_and_comments(put):
 
 def test_sparse_lines_with_an_index_too_high(put):
     path = put("a/b", "1 4:1\n")
-    with pytest.raises(DataFormatError, match=r"b.gz is not what it should be"):
+    with pytest.raises(DataFormatError, match=r"b.gz does not have the expected contents"):
         sparse(Source("a", "somewhere", path.parent.parent), "a/b", 3)

@@ -24,7 +24,8 @@ PIMA = [
 def test_a_price_list_of_other_tests(put):
     put("pima/costs.csv", price_list(PIMA[::-1], set()), plain=True)
     with pytest.raises(
-        DataFormatError, match=r"pima/costs.csv is not what it should be: its features are not times_pregnant"
+        DataFormatError,
+        match=r"pima/costs.csv does not have the expected contents: its features are not times_pregnant",
     ):
         load("pima")
 

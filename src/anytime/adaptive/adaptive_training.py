@@ -177,11 +177,12 @@ class AdaptiveModel(BoostedModel):
         for number, (cost_penalty, fraction) in enumerate(settings):
             if self.trials_ and task.clock.over:
                 break
-            task.clock.tell(
-                f"setting {number + 1} of {len(settings)}: cost_penalty {cost_penalty:.4g}, fraction {fraction:g}, "
-                f"{turns} {'turn' if turns == 1 else 'turns'}"
-            )
             try:
+                task.clock.tell(
+                    f"setting {number + 1} of {len(settings)}: cost_penalty {cost_penalty:.4g}, fraction {fraction:g}, "
+                    f"{turns} {'turn' if turns == 1 else 'turns'}",
+                    setting=number + 1,
+                )
                 if cost_penalty not in starts:
                     learner = self._learner(cost_penalty, task)
                     starts[cost_penalty] = learner, learner.start(None)

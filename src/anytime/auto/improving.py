@@ -235,7 +235,9 @@ class Improvement:
             f"{share:.0%} {kind.name}" for kind, share in zip(used, ensemble.shares, strict=True) if share
         )
         cost, loss = self.training.costs.costs.amount(one.ticks), objective.shares(self.judged) @ one.losses
-        self.training.clock.tell(f"{shown} at cost {cost:g}, held-out {loss:.5g}")
+        self.training.clock.tell(
+            f"{shown} at cost {cost:g}, held-out {loss:.5g}", cost=cost, held_out_loss=float(loss)
+        )
 
     def _fitted(self, member: Kind, one: OwnedSet) -> tuple[list[Block], Array] | None:
         """A model for each part of the rows, and (m, K) what they say of rows that they have not learned from.

@@ -102,7 +102,10 @@ class Adding:
                 if self._held.idle >= n_iter_no_change:
                     break
             clock.tell(
-                f"stage {len(steps)} of {n_estimators}, cost {self.trainer.spent:.5g}, gain {step.gain:.3g}"
+                f"stage {len(steps)} of {n_estimators}, cost {self.trainer.spent:.5g}, gain {step.gain:.3g}",
+                stage=len(steps),
+                cost=self.trainer.spent,
+                gain=step.gain,
             )
 
     def take_up(self, training: Training, rules: BoostingRules) -> None:

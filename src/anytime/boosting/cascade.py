@@ -152,7 +152,9 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
                 layers.append(layer)
                 quality.append(rows.accuracy)
                 training.clock.tell(
-                    f"layer {len(layers)} of {layer.n_trees} trees; accuracy {rows.accuracy:.4f}"
+                    f"layer {len(layers)} of {layer.n_trees} trees; accuracy {rows.accuracy:.4f}",
+                    layer=len(layers),
+                    accuracy=rows.accuracy,
                 )
         except KeyboardInterrupt:
             if not layers:

@@ -89,8 +89,9 @@ class _GradientBoosting(BoostedModel):
         def time_is_up() -> bool:
             n_done = n_before + len(boosting.rounds)
             if n_done % 10 == 0:
-                followed = f", held-out loss {boosting.losses[-1]:.5g}" if boosting.losses else ""
-                clock.tell(f"round {n_done} of {self.n_estimators}{followed}")
+                judged = {"held_out_loss": boosting.losses[-1]} if boosting.losses else {}
+                followed = "".join(f", held-out loss {loss:.5g}" for loss in judged.values())
+                clock.tell(f"round {n_done} of {self.n_estimators}{followed}", round=n_done, **judged)
             return ends()
 
         n_left = self.n_estimators - n_before

@@ -166,7 +166,9 @@ class Renewal:
 
         def tell(order: list[int], loss: float) -> None:
             self.training.clock.tell(
-                f"bought {names[order[-1]]!r} ({len(order)} of {n_groups}), held-out loss {loss:.5g}"
+                f"bought {names[order[-1]]!r} ({len(order)} of {n_groups}), held-out loss {loss:.5g}",
+                n_bought=len(order),
+                held_out_loss=loss,
             )
 
         self.promise = self._whole_gains if self.probes.over else self.probes.promise()
@@ -387,7 +389,9 @@ class Renewal:
             loss = earlier.loss - float(losses[0]) + loss
             by_fold, n_rounds = np.empty(0), n_rounds + earlier.n_estimators
         model = Renewed(groups, trees, loss, by_fold, cut_short, n_rounds, measured=loss)
-        clock.tell(f"model of {n_rounds} rounds at cost {self.sets.amount(groups):g}, quick loss {quick:.5g}")
+        cost = self.sets.amount(groups)
+        told = f"model of {n_rounds} rounds at cost {cost:g}, quick loss {quick:.5g}"
+        clock.tell(told, round=n_rounds, cost=cost, held_out_loss=quick)
         return model
 
     def _boosted(

@@ -118,7 +118,7 @@ def serve(
         log_requests=log_requests,
     )
     if max_workers is not None and not (ray and max_workers >= workers):
-        raise UsageError("--max-workers is for --ray, and not less than --workers")
+        raise UsageError("--max-workers needs --ray, and must be at least --workers")
     for path in [*named.values(), *([] if features is None else [features])]:
         path.open("rb").close()  # raises what is wrong with it, before anything takes long
     files = _costly_files(costly, named)

@@ -74,7 +74,7 @@ def simulate(
     if log is None and rate is None:
         raise UsageError("give a LOG of requests, or a --rate")
     if log is None and target is not None:
-        raise UsageError("--target is a column of a LOG")
+        raise UsageError("--target needs a LOG with that column")
     if log is not None and str(log) != "-":
         log.open("rb").close()  # raises what is wrong with it, before anything takes long
     fitted = load_model(model, costly, trusted)

@@ -77,6 +77,6 @@ def reading(*paths: Path) -> Iterator[None]:
         ) from error
     except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
         raise DataFormatError(
-            f"{named} is not what it should be: {str(error).strip() or type(error).__name__}; "
+            f"{named} does not have the expected contents: {str(error).strip() or type(error).__name__}; "
             "fetch it again and compare its checksum"
         ) from error

@@ -158,6 +158,6 @@ def unsupported(what: Exported, stage: int, why: str, form: str) -> ExportError:
     """The error for a stage (counted from 0) that a format cannot hold."""
     first = f"stage {stage + 1} {why}, which {form} cannot say"
     if stage == 0:
-        return ExportError(f"{first}: run this model by the library itself")
+        return ExportError(f"{first}: run this model with the library itself")
     enough = float(what.spent[stage - 1])
     return ExportError(f"{first}; what comes before it can be exported: truncate(budget={enough:g})")

@@ -203,8 +203,9 @@ def grow_within(
             per_tree = (time.monotonic() - began) / n_next
             if time.monotonic() - began < _SECONDS / 2:
                 size *= 2
-            if clock.verbose:
-                clock.tell(f"{len(growth.trees)} of {n_estimators} trees" + _so_far(growth, bench))
+            if clock.is_followed:
+                told, metrics = _so_far(growth, bench)
+                clock.tell(f"{len(growth.trees)} of {n_estimators} trees{told}", **metrics)
             if len(growth.trees) in checks and growth.dropped is None and bench.target is not None:
                 error = bench.error(growth.scores)
                 growth = replace(growth, errors={**growth.errors, len(growth.trees): error})
@@ -218,9 +219,10 @@ def grow_within(
     return growth
 
 
-def _so_far(growth: Growth, bench: JudgingRows) -> str:
+def _so_far(growth: Growth, bench: JudgingRows) -> tuple[str, dict[str, float]]:
     if not growth.trees:
-        return ": the first is beyond the budget"
-    cost = bench.costs.costs.amount(1) * growth.cost
-    result = f", mean cost {cost:.4g}, held-out error {bench.error(growth.scores):.4g}"
-    return result + (" (budget reached)" if growth.dropped is not None else "")
+        return ": the first is beyond the budget", {"n_trees": 0}
+    cost, error = bench.costs.costs.amount(1) * growth.cost, bench.error(growth.scores)
+    reached = " (budget reached)" if growth.dropped is not None else ""
+    metrics = {"n_trees": len(growth.trees), "mean_cost": cost, "held_out_error": error}
+    return f", mean cost {cost:.4g}, held-out error {error:.4g}{reached}", metrics

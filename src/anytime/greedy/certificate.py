@@ -203,13 +203,13 @@ class Certificate:
             or (order < 0).any()
             or (order >= int(data["n_elements"])).any()
         ):
-            raise ValueError("a certificate's order is not one of its elements, each once")
+            raise ValueError("a certificate's order must list elements, each at most once")
         if (arrays["values"] < 0).any() or (np.diff(arrays["values"]) < 0).any():
-            raise ValueError("a certificate's values do not rise from 0")
+            raise ValueError("a certificate's values must start at 0 or above and must not decrease")
         if not all(np.isfinite(array).all() for array in arrays.values()) or (arrays["prices"] < 0).any():
             raise ValueError("a certificate holds a number that is not finite, or a negative price")
         if (np.diff(arrays["costs"], prepend=0.0) < 0).any():
-            raise ValueError("the costs of a certificate fall")
+            raise ValueError("a certificate's costs must not decrease")
         gamma, risk = float(data["gamma"]), float(data["risk"])
         if not 0 <= gamma <= 1 or not 0 <= risk < np.inf or data["schedule"] not in ("greedy", "doubling"):
             raise ValueError("a certificate's constants are out of range")
@@ -217,9 +217,11 @@ class Certificate:
         if rooms is not None:
             rooms, budgets = np.asarray(rooms, dtype=np.float64), np.asarray(budgets, dtype=np.float64)
             if budgets.ndim != 1 or not budgets.size or rooms.shape != (order.size, budgets.size):
-                raise ValueError("a certificate's rooms do not go with its budgets")
+                raise ValueError(
+                    "a certificate's rooms must have one row per element and one column per budget"
+                )
             if np.isnan(rooms).any() or not (np.diff(budgets) >= 0).all():
-                raise ValueError("a certificate's rooms are not numbers for rising budgets")
+                raise ValueError("a certificate's rooms must not be NaN, and their budgets must not decrease")
         selection = Selection(
             order=order,
             prices=arrays["prices"],
@@ -243,7 +245,9 @@ class Certificate:
                 or not np.isfinite([costs, values]).all()
                 or (np.diff(costs) < 0).any()
             ):
-                raise ValueError("a certificate's frontier is not one of rising costs from 0 on")
+                raise ValueError(
+                    "a certificate's frontier must start at cost 0, with costs that do not decrease"
+                )
             frontier = costs, values
         unit = None if unit is None else str(unit)
         return cls(selection, risk, gamma, unit, bool(data["theory"]), frontier)

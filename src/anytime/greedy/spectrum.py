@@ -68,7 +68,7 @@ def spectral_gamma(
     if not 0 <= l2_regularization < np.inf:
         raise ValueError(f"l2_regularization is {l2_regularization}; it must be finite and not negative")
     if penalty not in ("identity", "groups"):
-        raise ValueError(f"penalty is {penalty!r}; it is 'identity' or 'groups'")
+        raise ValueError(f"penalty is {penalty!r}; it must be 'identity' or 'groups'")
 
     # In the axes of the groups, all blocks are diagonal: S_g to ``spread``, C_g to ``own``.
     groups = list(itertools.pairwise(start))
@@ -98,7 +98,7 @@ def spectral_gamma(
         gamma = least_eigenvalue(np.ones_like(own)) / (widest * largest)
     else:
         raise ValueError(
-            f"criterion is {criterion!r}; it is 'forward', 'omp', 'literal', 'unwhitened' or 'single'"
+            f"criterion is {criterion!r}; it must be 'forward', 'omp', 'literal', 'unwhitened' or 'single'"
         )
     return float(min(gamma, 1.0))
 

@@ -33,6 +33,7 @@ from anytime.networks.inputs import count_axes, moments
 from anytime.networks.network_model import NetworkModel
 from anytime.parameters import not_negative, positive_integer, shared, store
 from anytime.plan import Array, Plan
+from anytime.progress import report
 from anytime.stopping import temperature
 
 __all__ = ["GrowingModel"]
@@ -238,17 +239,22 @@ class GrowingModel(NetworkModel):
             workers=self.workers,
             random_state=seed,
         )
-        tell = _NetworkLines() if self.verbose else None
+        tell = _NetworkLines(began, self.verbose)
         had = len(search.models)
         if not had:
-            search.run(max_models=1, report=tell)
+            search.run(max_models=1, report=tell, stop=lambda: tell.is_ended)
         if search.ended_by in (None, "models"):
             growths = self.n_growths
             if growths is None and self.time_budget is None:
                 growths = _GROWTHS
             left = None if self.time_budget is None else self.time_budget - (time.monotonic() - began)
             if left is None or left > 0:
-                search.run(left, None if growths is None else max(had, 1) + int(growths), report=tell)
+                search.run(
+                    left,
+                    None if growths is None else max(had, 1) + int(growths),
+                    report=tell,
+                    stop=lambda: tell.is_ended,
+                )
         return search
 
     @contextmanager
@@ -465,9 +471,10 @@ def _quality(scores: Array, targets: NDArray[Any], link: str) -> float:
 
 
 class _NetworkLines:
-    """Prints a line for each new network."""
+    """Tells of each new network, and notes when a callback wants the search to end."""
 
-    def __init__(self) -> None:
+    def __init__(self, began: float, verbose: object) -> None:
+        self.began, self.verbose, self.is_ended = began, verbose, False
         self._told: set[int] = set()
 
     def __call__(self, search: GrowthSearch) -> None:
@@ -476,8 +483,13 @@ class _NetworkLines:
             if model.number not in self._told:
                 self._told.add(model.number)
                 best = min(models, key=lambda known: known.error)
-                print(
+                told = (
                     f"network {len(self._told)}: error {model.error:.4f} at cost {model.cost:.4g}; the best so far: "
-                    f"{best.error:.4f} at {best.cost:.4g}",
-                    flush=True,
+                    f"{best.error:.4f} at {best.cost:.4g}"
                 )
+                metrics = {"error": model.error, "cost": model.cost, "best_error": best.error}
+                try:
+                    elapsed = time.monotonic() - self.began
+                    report(elapsed, told, self.verbose, n_networks=len(self._told), **metrics)
+                except KeyboardInterrupt:
+                    self.is_ended = True

@@ -80,7 +80,7 @@ class GrowthSettings:
             )
         if self.mode != "isolated" and (self.turns > 1 or self.share < 1):
             raise ValueError(
-                f"in mode {self.mode!r} candidates hear each other: turns and share are for 'isolated'"
+                f"in mode {self.mode!r} candidates affect each other: turns and share need mode='isolated'"
             )
 
 

@@ -25,7 +25,7 @@ def on_meta(arguments: Mapping[str, Any], n_weights: int) -> GrownNetwork:
     architecture, or a larger one.
     """
     if set(arguments) != {"network"} or not isinstance(arguments["network"], Mapping):
-        raise ValueError("a grown network is told by its architecture, and nothing else")
+        raise ValueError("a grown network is described by its architecture alone")
     architecture = Architecture.from_json(arguments["network"])
     if architecture.space == "module":
         raise ValueError("a file does not hold the module that this network has grown on")

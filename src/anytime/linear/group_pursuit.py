@@ -412,7 +412,7 @@ class GroupPursuit(AnytimeModel):
             self.l2_regularization_.shape != (self.plan_.n_stages,)
             or not np.isfinite(self.l2_regularization_).all()
         ):
-            raise ValueError("there is not one finite l2_regularization for each stage")
+            raise ValueError("l2_regularization_ must hold one finite number per stage")
         stored = state["certificate"]
         self.certificate_ = None if stored is None else Certificate.from_dict(stored)
 

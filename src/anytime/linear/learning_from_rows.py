@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from anytime.linear.smooth import (
 )
 from anytime.linear.tuning import RIDGES
 from anytime.losses import Loss, training_loss
+from anytime.progress import report
 
 Array = NDArray[np.float64]
 
@@ -320,18 +320,19 @@ def _bounded_gamma(
 def _after_each_step(
     arrangement: Arrangement, oracle: GradientOracle | RefitOracle, verbose: int, judge: _HeldOutJudge | None
 ) -> Callable[[int, int], bool]:
-    """Prints progress; ends the run when held-out rows have seen no gain for a long time."""
+    """Reports progress; ends the run when held-out rows have seen no gain for a long time."""
     began, best, least, best_rows = time.monotonic(), 0, np.inf, np.empty(0)
 
     def after(step: int, element: int) -> bool:
         nonlocal best, least, best_rows
-        if verbose:
-            name = arrangement.costs.costs.names[arrangement.groups[element]]
-            print(
-                f"[{time.monotonic() - began:7.1f} s] group {step} of {oracle.n_elements}: {name!r}, "
-                f"risk lower by {oracle.value:.5g}",
-                file=sys.stderr,
-            )
+        name = arrangement.costs.costs.names[arrangement.groups[element]]
+        report(
+            time.monotonic() - began,
+            f"group {step} of {oracle.n_elements}: {name!r}, risk lower by {oracle.value:.5g}",
+            verbose,
+            n_bought=step,
+            gain=oracle.value,
+        )
         if judge is None:
             return False
         rows = judge.rows(oracle.fit)

@@ -227,7 +227,9 @@ class Moments:
     def merged(self, other: Moments) -> Moments:
         """The sums over the rows of both; ``other`` came from ``beside``."""
         if not np.array_equal(self.shift, other.shift, equal_nan=True):
-            raise ValueError("these moments were gathered apart; use beside()")
+            raise ValueError(
+                "moments can be merged only if they share a centre; create the second with beside()"
+            )
         if not other.n_rows:
             return self
         total = copy.copy(self)

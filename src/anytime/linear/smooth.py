@@ -466,5 +466,5 @@ def _checked(l2_regularization: float, bound: float | None) -> tuple[float, floa
 def _kept(thing: _T | None) -> _T:
     """What a fit keeps to be extended."""
     if thing is None:
-        raise ValueError("this fit was put away without its scores; only the latest can be extended")
+        raise ValueError("the scores of this fit were discarded; only the latest fit can be extended")
     return thing

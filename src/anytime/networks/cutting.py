@@ -72,12 +72,14 @@ def with_exits(
         few, more = (torch.zeros(n, *input_shape, device=device, dtype=dtype) for n in (2, 3))
         watched = _Watched(model, graph)
         values = watched.values(few), watched.values(more)
-    blocks, told = _cut(model, graph, at, values, watched.modified)
-    said = told[-1]
-    if said.ndim != 2:
-        raise ValueError(f"the module gives shape {tuple(said.shape)} for two inputs; exits need (n, K)")
+    blocks, exit_inputs = _cut(model, graph, at, values, watched.modified)
+    output = exit_inputs[-1]
+    if output.ndim != 2:
+        raise ValueError(
+            f"the module returns shape {tuple(output.shape)} for two inputs; an output must be of shape (n, K)"
+        )
     make = _default_head if head is None else head
-    heads = [make(x, int(said.shape[1])).to(device, dtype) for x in told[:-1]]
+    heads = [make(x, int(output.shape[1])).to(device, dtype) for x in exit_inputs[:-1]]
     return ExitNetwork(blocks, [*heads, _First()])
 
 
@@ -250,7 +252,7 @@ def _cut(
                 yield node
             elif node.op == "call_module" and node.all_input_nodes:
                 raise ValueError(
-                    f"an exit cannot stand before what reads the layer {node.target!r}, because "
+                    f"an exit cannot come before what reads the layer {node.target!r}, because "
                     f"{_what(*(seen[node] for seen in values))}"
                 )
             else:

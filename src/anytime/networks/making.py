@@ -126,8 +126,8 @@ def _take_targets(model: Any, n_outputs: int, y: Any, classes: ArrayLike | None)
         return targets
     if n_outputs < 2:
         raise ValueError(
-            "the network has one output: it gives numbers, for which y_val has to be numbers that are not whole, or scores "
-            "for one class, for which it needs a second output (that is 0)"
+            "the network has one output. For regression, y_val must hold numbers that are not all whole; for two classes, "
+            "the network needs a second output, which may be constant 0"
         )
     model.classes_ = _classes(n_outputs, y, classes)
     return None if y is None else model._encode_more(y)

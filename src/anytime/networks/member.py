@@ -250,8 +250,8 @@ def read_member(k: int, model: Any, price: float | None, costs: BoundCosts) -> M
         plan = replace(model.plan_, costs=costs, expected_costs=None, branches=())
         if np.isfinite(plan.limit):
             raise ValueError(
-                f"{name} was truncated by what each row really pays, which an ensemble cannot do: give it whole, or truncate it "
-                "with meter='model'"
+                f"{name} was truncated by realised cost, which an ensemble does not support: pass the untruncated model, or "
+                "truncate it with meter='model'"
             )
         if not plan.n_stages:
             raise ValueError(f"{name} has no stage: it was truncated to a budget that buys nothing")

@@ -34,6 +34,7 @@ from anytime.networks.training import NetworkTrainer
 from anytime.networks.weights import SCHEMES, LossWeights, loss_weights
 from anytime.parameters import not_negative, shared, store
 from anytime.plan import Array, Plan
+from anytime.progress import is_followed, report
 from anytime.rows import Rows
 from anytime.stopping import stop_table, temperature
 from anytime.trees.rows import checked_weights, split_rows
@@ -154,6 +155,7 @@ class NetworkModel(AnytimeModel):
         start = self._untrained(rows, targets, bound, recipe, seed) if previous is None else previous
         network = copy.deepcopy(start.network).to(dtype=torch.float32)
         offset, unit = self._units(targets)
+        is_told = self.verbose or is_followed()
         trainer = NetworkTrainer(
             network,
             recipe,
@@ -162,7 +164,7 @@ class NetworkModel(AnytimeModel):
             seed=seed,
             prepare=lambda x: start.prepared(x).float(),
             checkpoint=self.checkpoint,
-            report=self._progress(recipe) if self.verbose else None,
+            report=self._progress(recipe, began) if is_told else None,
         )
         left = None if self.time_budget is None else max(self.time_budget - (time.monotonic() - began), 1e-3)
         images = rows.reshape(len(rows), *self.input_shape_)
@@ -174,8 +176,8 @@ class NetworkModel(AnytimeModel):
             images,
             self._scaled_targets(targets, offset, unit),
             sample_weight=None if weight is None else weight.astype(np.float32),
-            X_val=images_val if self.verbose else None,
-            y_val=told if self.verbose else None,
+            X_val=images_val if is_told else None,
+            y_val=told if is_told else None,
             time_budget=left,
         )
         if not trainer.step:
@@ -245,15 +247,18 @@ class NetworkModel(AnytimeModel):
             arguments.setdefault("side", 4)
         return build(self.backbone, **arguments)
 
-    def _progress(self, recipe: TrainingRecipe) -> Any:
+    def _progress(self, recipe: TrainingRecipe, began: float) -> Any:
         def tell(entry: Mapping[str, Any]) -> None:
             errors = entry.get("errors", entry["losses"])
             chosen = [errors[round(share * (len(errors) - 1))] for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
             what = "validation error" if "errors" in entry else "training loss"
-            print(
+            report(
+                time.monotonic() - began,
                 f"epoch {entry['epoch']:>3}/{recipe.epochs}  {what} of exits at 0, 1/4, 1/2, 3/4, 1: "
-                f"{'  '.join(f'{value:.4f}' for value in chosen)}  {entry['seconds']:.1f} s",
-                flush=True,
+                f"{'  '.join(f'{value:.4f}' for value in chosen)}",
+                self.verbose,
+                epoch=entry["epoch"],
+                **{what.replace(" ", "_"): errors[-1]},
             )
 
         return tell

@@ -99,4 +99,6 @@ def check_ends(max_stages: Any, stop: Any) -> None:
     if max_stages is not None and not is_amount(max_stages):
         raise ValueError(f"max_stages must be a non-negative number, not {max_stages!r}")
     if stop is not None and not callable(getattr(stop, "is_set", None)):
-        raise ValueError(f"stop must have is_set(), as threading.Event does; {type(stop).__name__} has not")
+        raise ValueError(
+            f"stop must have a method is_set(), as threading.Event does; {type(stop).__name__} has none"
+        )

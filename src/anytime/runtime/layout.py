@@ -48,7 +48,7 @@ class Layout:
         for group in self.reader.unplaced:
             raise ValueError(
                 f"group {group!r} names columns {', '.join(map(str, costs.groups[group][:3]))}..., but the model has no "
-                "feature_names_in_ to say where they stand: name columns by position, or fit on a table"
+                "feature_names_in_ to locate them: name columns by position, or fit on a table"
             )
         self.link = LINKS[plan.link]
         self.n_stages = plan.n_stages

@@ -287,7 +287,7 @@ class Session:
         session = cls(model, features, skip=skip, clock=clock)
         if state["plan"] != _fingerprint(session._layout):
             raise ValueError(
-                f"the state is of another model: {state['plan']}, not {_fingerprint(session._layout)}"
+                f"the state belongs to another model: {state['plan']}, not {_fingerprint(session._layout)}"
             )
         steps = session._take(Walk.from_state(session._layout.way(state["branch"]), state["walk"]))
         steps.continue_from(Trace.from_json(state["trace"]), state["seconds"], state["blocked"])

@@ -213,17 +213,21 @@ class Server:
             )
         host = headers.get(b"host")
         if self._names is not None and host is not None and _name_in(host) not in self._names:
-            said = shown(host.decode("latin-1"))
+            name = shown(host.decode("latin-1"))
             refuse(
-                f"this server has no token and is for this machine, which is not called {said}: ask localhost",
+                f"a server without a token accepts local requests only, and Host {name} is not local; use localhost",
                 421,
             )
         if _of_another_site(headers):
-            refuse("pages of other sites may not use this server", 403)  # a browser would do it unasked
+            refuse(
+                "requests from pages of other sites are not accepted", 403
+            )  # a browser would do it unasked
         if self.held > self.settings.max_concurrency:
             self.slot.count("turned_away")
             raise Refusal(
-                503, f"{self.held - 1} requests are being answered, which is the limit", {"retry-after": "1"}
+                503,
+                f"{self.held - 1} requests are being answered, which is the limit; try again later",
+                {"retry-after": "1"},
             )
 
     def _busy_route(self, call: Call) -> Handler | None:

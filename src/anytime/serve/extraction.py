@@ -165,7 +165,7 @@ class _Gate:
         """Seconds until the next look whether anybody waits for a call; an error where nobody does."""
         left = call.due - self.clock()
         if left <= 0 or call.stop.is_set():
-            raise ExtractionError(self.group, "nobody waits for it any more")
+            raise ExtractionError(self.group, "no request waits for it any more")
         return min(left, _LOOK)
 
     def _too_many(self) -> ExtractionError:

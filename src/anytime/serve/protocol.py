@@ -176,7 +176,7 @@ def _read_inputs(
     for entry in inputs:
         name, array, rest = _read_tensor(entry, rest)
         if name in tensors:
-            refuse(f"input {shown(name)} stands twice")
+            refuse(f"input {shown(name)} appears twice")
         tensors[name] = array
     if len(rest):
         refuse(f"{len(rest)} bytes follow the last binary tensor")

@@ -148,7 +148,7 @@ class Registry:
             if stamp_of(path) == stamp:
                 break  # else it was replaced meanwhile, and the checksum may be that of another model
         else:
-            raise OSError(f"{path} changes all the time; replace it at once, by renaming")
+            raise OSError(f"{path} keeps changing while it is read; replace it in one step, by renaming")
         settings, version = self.settings, checksum[:12]
         if model.plan_.n_features > settings.max_columns:
             raise ValueError(

@@ -126,7 +126,7 @@ def replay(
     if times.size and np.any(np.diff(times) < 0):
         raise ValueError("arrivals must be in increasing order")
     if isinstance(policy, int) and not 0 <= policy <= pace.checkpoints[-1]:
-        raise ValueError(f"a plain server goes to a stage from 0 to {pace.checkpoints[-1]}, not to {policy}")
+        raise ValueError(f"a fixed stage must be between 0 and {pace.checkpoints[-1]}, not {policy}")
     sizes = np.broadcast_to(np.asarray(rows, dtype=np.int64), times.shape)
     latency, stage = np.empty(times.size), np.zeros(times.size, dtype=np.int64)
     of_worker = np.random.default_rng(random_state).integers(workers, size=times.size)

@@ -117,7 +117,8 @@ class StreamingBoost(Checkpoints):
                 learning.learn(codes[rows], targets[rows], None if weight is None else weight[rows])
                 if 10 * done // len(pieces) > last_told:
                     last_told = 10 * done // len(pieces)
-                    clock.tell(f"{learning.n_rows} rows, error before learning {learning.error:.5g}")
+                    told = f"{learning.n_rows} rows, error before learning {learning.error:.5g}"
+                    clock.tell(told, n_rows=learning.n_rows, progressive_error=learning.error)
                 if clock.over:
                     return
         except KeyboardInterrupt:

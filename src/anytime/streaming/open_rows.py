@@ -46,7 +46,7 @@ class OpenRows:
         rows = cls(bool(state["by_name"]))
         for x, y, weight in state["rows"]:
             if not isinstance(x, dict if rows.by_name else np.ndarray):
-                raise ValueError("a kept row is not of the kind that rows have")
+                raise ValueError("a stored row is a dictionary where arrays are expected, or the reverse")
             rows.keep(x, y, float(weight))
         rows.n_rows = int(state["n_rows"])
         return rows

@@ -98,14 +98,12 @@ class Rehearsal:
         begun, last, n_rows, then = map(int, state["times"])
         fits = rows.shape == (min(n_rows, n_kept), n_columns + 2) and rows.dtype == np.float64
         if n_kept < 1 or not (0 <= begun <= n_rows and 0 <= last <= n_rows < then) or not fits:
-            raise ValueError("the rows kept to be learned from again do not fit the columns")
+            raise ValueError("the rehearsal rows do not fit the columns")
         targets, weights = rows[:, -2], rows[:, -1]
         classes = n_classes is None or np.isin(targets, np.arange(n_classes)).all()
         finite = np.isfinite(rows[:, -2:]).all() and not np.isinf(rows).any()
         if not (classes and finite and (weights > 0).all()):
-            raise ValueError(
-                "the rows kept to be learned from again have targets or weights that they cannot have"
-            )
+            raise ValueError("the rehearsal rows have invalid targets or weights")
         rehearsal = cls(n_kept, n_columns, int(state["seed"]))
         rehearsal._begun, rehearsal._last, rehearsal.n_rows, rehearsal._next = begun, last, n_rows, then
         rehearsal.n_alarms = int(state["n_alarms"])

@@ -256,5 +256,5 @@ class StreamState:
             raise ValueError("a round has at least one row")
         learning._judged = [float(each) for each in state["judged"]]
         if len(learning._judged) != 2:
-            raise ValueError("expected the weight of the rows judged, and what was wrong with them")
+            raise ValueError("expected the total weight of the evaluated rows, and their total error")
         return learning

@@ -169,7 +169,7 @@ class StructuredBlock(Block):
 
     def outputs(self, stage: int, X: Any) -> Any:
         """Stages continue from the scores so far: see ``proceed``."""
-        raise TypeError("stages of structures go on from the scores so far")
+        raise TypeError("stages of structures continue from the current scores; use proceed")
 
     def reads(self, stage: int, X: Any, memory: Memory) -> NDArray[np.bool_] | None:
         """(n, d) columns that ``stage`` reads of each structure: none of one in which nothing is selected."""

@@ -262,7 +262,11 @@ def train_structured(
 
     def go_on(step: StructuredStep) -> bool:
         clock.tell(
-            f"stage {len(trainer.steps)}: loss {step.value:.5f}, held out {step.held_out:.5f}, cost {step.cost:.4g}"
+            f"stage {len(trainer.steps)}: loss {step.value:.5f}, held out {step.held_out:.5f}, cost {step.cost:.4g}",
+            stage=len(trainer.steps),
+            loss=step.value,
+            held_out_loss=step.held_out,
+            cost=step.cost,
         )
         ends_late = time_is_up()  # the first stage takes longer than others: features are computed for it
         late.append(clock.over if len(trainer.steps) == 1 else ends_late)

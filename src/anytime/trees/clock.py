@@ -1,7 +1,6 @@
 """How long training takes: progress for the user, an end where time is up, and Ctrl-C in a fit that is part of another."""
 
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from anytime.progress import is_followed, report, was_ended
+
 
 class Clock:
-    """Progress told on stderr, and the end of the time that training may take."""
+    """Progress, told to whoever follows it, and the end of the time that training may take."""
 
     def __init__(self, seconds: float | None, verbose: int) -> None:
         self.began = time.monotonic()
@@ -41,25 +42,39 @@ class Clock:
 
         return time_is_up
 
-    def tell(self, message: str) -> None:
-        """A line of progress, where wanted."""
-        if self.verbose:
-            print(f"[{self.elapsed:7.1f} s] {message}", file=sys.stderr)
+    @property
+    def is_followed(self) -> bool:
+        """Whether anyone wants to know of progress."""
+        return bool(self.verbose) or is_followed()
+
+    def tell(self, message: str, **metrics: float) -> None:
+        """A line of progress with the numbers in it, where wanted; a callback may end the fit, as Ctrl-C does."""
+        report(self.elapsed, message, self.verbose, **metrics)
 
 
 @contextmanager
 def inner_fit() -> Iterator[None]:
-    """Around a fit that is part of a larger one: Ctrl-C in it ends the larger one too.
+    """Around a fit that is part of a larger one: Ctrl-C in it, or a callback, ends the larger one too.
 
     A fit that Ctrl-C ends keeps what it has learned, and returns as if nothing had happened. That is right for the user's
     own fit; inside a larger fit it would hide that the user wants all of it to end. So ``KeyboardInterrupt`` is raised again
     once the inner fit is over. In threads other than the main one, which Ctrl-C never reaches, nothing is done.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
+    had_ended = was_ended()
+    with _noting_interrupts() as interrupts:
         yield
+    if interrupts or (was_ended() and not had_ended):
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _noting_interrupts() -> Iterator[list[int]]:
+    """The interrupts that come meanwhile."""
+    before, interrupts = signal.getsignal(signal.SIGINT), list[int]()
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield interrupts
         return
-    handle, interrupts = before, []
+    handle = before
 
     def noting(number: int, frame: Any) -> None:
         try:
@@ -70,8 +85,6 @@ def inner_fit() -> Iterator[None]:
 
     signal.signal(signal.SIGINT, noting)
     try:
-        yield
+        yield interrupts
     finally:
         signal.signal(signal.SIGINT, before)
-    if interrupts:
-        raise KeyboardInterrupt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -194,7 +195,8 @@ class PrunedForest(ImportedModel):
         clock = Clock(None, int(self.verbose))
         held_out_alone = held is not learned and len(paying) == len(rows)
         prunings, on_new_rows = self._prunings(problem, clock, cross_fit=held_out_alone)
-        clock.tell(f"{len(prunings)} prunings are judged on {len(rows)} rows")
+        with suppress(KeyboardInterrupt):  # the search is over: there is nothing left for a callback to end
+            clock.tell(f"{len(prunings)} prunings are judged on {len(rows)} rows")
         assert self.pruner_ is not None
         lessons = None if self.pruner_.interrupted else self._lessons(statistics, truth, held, learned)
         answering = self._answering(statistics, judging, prunings, truth, lessons)
@@ -204,7 +206,9 @@ class PrunedForest(ImportedModel):
             least = marks.loss[best] + self.tolerance * marks.deviation[best]
             last = int(np.flatnonzero(marks.loss <= least)[0])
             prunings, marks = prunings[: last + 1], marks.head(last + 1)
-        clock.tell(f"kept: cost {prunings[-1].spent:.6g}, error {prunings[-1].error:.6g}")
+        spent, error = prunings[-1].spent, prunings[-1].error
+        with suppress(KeyboardInterrupt):
+            clock.tell(f"kept: cost {spent:.6g}, error {error:.6g}", cost=spent, error=error)
         nothing_is_bought = problem.splits.any() and not prunings[-1].internal.any()
         if self.mean_budget is not None and nothing_is_bought and not self.pruner_.interrupted:
             _warn(
@@ -302,9 +306,10 @@ class PrunedForest(ImportedModel):
         budget = np.inf if self.mean_budget is None else self.mean_budget
         if budget < whole.spent:
             path = self._within_budget(self.pruner_, roots, whole, on_new_rows.to_aim_at(budget))
-        clock.tell(f"{len(path)} prunings are best at their cost; those between follow")
-        if not self.pruner_.interrupted:
-            path = _bridged(problem, path, _LEAP * whole.spent)
+        with suppress(KeyboardInterrupt):  # by a callback
+            clock.tell(f"{len(path)} prunings are best at their cost; those between follow")
+            if not self.pruner_.interrupted:
+                path = _bridged(problem, path, _LEAP * whole.spent)
         return path, on_new_rows
 
     def _search(self, pruner: BudgetPruner) -> list[Pruning]:

@@ -56,7 +56,7 @@ def bank_from_state(description: Mapping[str, Any], arrays: Mapping[str, NDArray
     """The bank whose ``state`` this is, of whatever kind."""
     kind = description["kind"]
     if kind not in StreamLearner.known:
-        raise ValueError(f"there is no bank of {kind!r}; there are {', '.join(NAMED_LEARNERS)}")
+        raise ValueError(f"there is no bank of {kind!r}; the kinds are {', '.join(NAMED_LEARNERS)}")
     learner = StreamLearner.known[kind](**description["learner"])
     bank: Bank = learner.bank_type().from_state(learner, description, arrays)
     return bank
