@@ -301,7 +301,7 @@ def test_a_stop_flag_set_by_another_thread_interrupts(make):
         ({"replaces": np.array([True])}, r"replaces has shape \(1,\)"),
         ({"quality": np.zeros(2)}, r"needs \(3,\)"),
         ({"evaluation_costs": np.array([1.0, -1.0])}, "not negative"),
-        ({"passes": {5: MarginRule(1.0)}}, "not among the plan's 2"),
+        ({"passes": {5: MarginRule(1.0)}}, "the plan has 2 stages"),
         ({"limit": -1.0}, "limit must be"),
         ({"base": []}, "finite scores"),
         ({"intercepts": np.zeros((2, 1))}, "intercepts belong to a refitted table"),

@@ -329,14 +329,14 @@ def state(name: str, value: Any) -> Any:
         (lambda parts: parts.manifest["state"].pop("l2_regularization"), "l2_regularization"),
         (
             lambda parts: parts.manifest["state"].update(l2_regularization=[0.1]),
-            "one finite l2_regularization for each stage",
+            "must hold one finite number per stage",
         ),
         (state("gamma", 2.0), "out of range"),
         (state("gamma", "much"), "much"),
         (state("risk", {"is": "number", "of": "nan"}), "out of range"),
         (state("schedule", "random"), "out of range"),
         (state("prices", [1.0]), "same length"),
-        (state("frontier", [[1.0], [2.0]]), "rising costs"),
+        (state("frontier", [[1.0], [2.0]]), "costs that do not decrease"),
         (state("order", {"is": "array", "of": "plan.base"}), "manifest.state|belongs to nothing|plan.base"),
     ],
 )

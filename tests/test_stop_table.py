@@ -302,7 +302,7 @@ def test_rows_of_any_plan_leave_at_the_first_stage_whose_margin_is_enough(plan, 
         (np.zeros((1, 2)), [[0.5, 0.6]], "add up to 1"),
         (np.zeros((1, 2)), [[1.5, -0.5]], "must not be negative"),
         (np.zeros((1, 2)), [[np.nan, 1.0]], "add up to 1"),
-        ([[np.nan, 0.0]], [[0.5, 0.5]], "must be numbers"),
+        ([[np.nan, 0.0]], [[0.5, 0.5]], "must not be NaN"),
         (np.zeros((1, 2)), [[1.0]], "have shapes"),
         (np.zeros((0, 2)), np.zeros((0, 2)), "have shapes"),
         (np.zeros(2), np.zeros(2), "have shapes"),
@@ -316,7 +316,7 @@ def test_wrong_tables_are_refused(margins, leaving, message):
 @pytest.mark.parametrize(
     ("name", "array", "message"),
     [
-        ("margins", np.full((96, 3), np.nan), "must be numbers"),
+        ("margins", np.full((96, 3), np.nan), "must not be NaN"),
         ("margins", np.zeros((96, 2)), "have shapes"),
         ("leaving", np.zeros((96, 3)), "add up to 1"),
         ("leaving", np.zeros(3), "expected 2 dimensions"),

@@ -68,6 +68,7 @@ OTHER_MEANINGS = {  # words that are retired for one meaning and say another her
     ("greedy.rival_ceiling", "gamma"),  # how far a set function is submodular, as in the papers
     ("greedy.rival_ceiling", "rate"),  # gain per unit of cost
     ("structured.Update", "step"),  # what was taken, not what is asked for
+    ("progress.FitProgress", "step"),  # how many reports there have been, as trackers of experiments count
 }
 
 NARROWER = {

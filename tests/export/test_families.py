@@ -45,6 +45,7 @@ def test_c_can_be_stopped_after_every_stage(family: Families, tmp_path: Path, na
 def test_what_c_cannot_say(family: Families, name: str) -> None:
     model, _ = family(name)
     with pytest.raises(
-        at.ExportError, match=r"stage 1 is a \w+Block, which C cannot say: run this model by the library"
+        at.ExportError,
+        match=r"stage 1 is a \w+Block, which C cannot say: run this model with the library itself",
     ):
         model.to_c()

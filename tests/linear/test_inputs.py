@@ -297,7 +297,7 @@ def test_a_failed_fit_leaves_a_classifier_as_it_was():
         model.fit(X, np.full(40, "same"))
     with pytest.raises(ValueError, match="Unknown label type"):
         model.fit(X, Y)
-    with pytest.raises(TypeError, match="Sparse data"):
+    with pytest.raises(TypeError, match="sparse matrix"):
         model.fit(csr_matrix(X), LABELS)
     assert model.__dict__ == before
 

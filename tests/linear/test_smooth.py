@@ -731,7 +731,7 @@ def test_put_away_fits_are_light_and_say_so_when_extended():
     oracle = GradientOracle(SmoothObjective(Z, targets("logistic", rng, Z), "logistic"), [0, 1, 2])
     oracle.add(0)
     assert oracle.fits[0].scores is None
-    with pytest.raises(ValueError, match="put away"):
+    with pytest.raises(ValueError, match="were discarded"):
         oracle.objective.extended(oracle.fits[0], np.array([1]))
 
 

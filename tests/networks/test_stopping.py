@@ -105,7 +105,7 @@ def test_an_exit_that_costs_nothing_more_is_no_reason_to_leave_before_it(network
     [
         (np.zeros((2, 0)), [1.0, 2.0], "shapes"),
         (np.zeros(3), [1.0], "shapes"),
-        (np.zeros((2, 3)), [2.0, 1.0], "never falling"),
+        (np.zeros((2, 3)), [2.0, 1.0], "not decreasing"),
         (np.zeros((2, 3)), [1.0, 2.0, 3.0], "one number per exit"),
     ],
 )

@@ -80,7 +80,7 @@ def test_arrivals_have_to_be_in_order() -> None:
 
 @pytest.mark.parametrize("stage", [-1, 5])
 def test_a_plain_server_goes_to_a_stage_that_there_is(stage: int) -> None:
-    with pytest.raises(ValueError, match="from 0 to 4"):
+    with pytest.raises(ValueError, match="between 0 and 4"):
         replay([0.0], stage, FOUR, slo=1.0)
 
 
@@ -302,4 +302,4 @@ def test_command_says_what_is_missing(folder: Path) -> None:
     assert "give a LOG of requests, or a --rate" in fails("simulate", *options, code=2)
     assert "no column 'arrival' or" in fails("simulate", folder / "rows.csv", *options, code=2)
     assert "the model has 30 stages" in fails("simulate", *options, "--rate", 9, "--stage", 31, code=2)
-    assert "column of a LOG" in fails("simulate", *options, "--rate", 9, "-t", "label", code=2)
+    assert "needs a LOG with that column" in fails("simulate", *options, "--rate", 9, "-t", "label", code=2)

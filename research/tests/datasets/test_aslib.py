@@ -172,7 +172,7 @@ def test_unsolved_instances_can_be_dropped(scenario):
             "require each other in a circle",
         ),
         ("algorithm_cutoff_time: 1", "feature_steps"),
-        ("just words", "is not what it should be"),
+        ("just words", "does not have the expected contents"),
     ],
 )
 def test_a_description_that_makes_no_sense(scenario, text, message):
@@ -186,7 +186,9 @@ def test_costs_without_one_of_the_steps(scenario):
         "aslib/GRAPHS-2015/feature_costs.arff",
         COSTS.replace("@attribute mid numeric", "@attribute other numeric"),
     )
-    with pytest.raises(DataFormatError, match=r"feature_costs.arff.gz is not what it should be.*mid"):
+    with pytest.raises(
+        DataFormatError, match=r"feature_costs.arff.gz does not have the expected contents.*mid"
+    ):
         load("GRAPHS-2015")
 
 

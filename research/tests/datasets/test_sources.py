@@ -94,20 +94,22 @@ class TestDamaged:
         put("pima/pima-indians-diabetes.data", "1,2,3\n" * 768)
         with pytest.raises(
             DataFormatError,
-            match=r"pima-indians-diabetes.data.gz is not what it should be: it has 2 feature columns",
+            match=r"pima-indians-diabetes.data.gz does not have the expected contents: it has 2 feature columns",
         ):
             load("pima")
 
     def test_a_word_among_numbers(self, put):
         put("pima/pima-indians-diabetes.data", PIMA * 767 + PIMA.replace("0.627", "abc"))
         with pytest.raises(
-            DataFormatError, match=r"pima-indians-diabetes.data.gz is not what it should be: .*abc"
+            DataFormatError, match=r"pima-indians-diabetes.data.gz does not have the expected contents: .*abc"
         ):
             load("pima")
 
     def test_an_empty_file(self, put):
         put("pima/pima-indians-diabetes.data", "")
-        with pytest.raises(DataFormatError, match=r"pima-indians-diabetes.data.gz is not what it should be"):
+        with pytest.raises(
+            DataFormatError, match=r"pima-indians-diabetes.data.gz does not have the expected contents"
+        ):
             load("pima")
 
     def test_an_unknown_class(self, put):
