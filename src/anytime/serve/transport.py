@@ -20,7 +20,9 @@ class _OnePiece:
         self._transport, self._head = transport, b""
 
     def write(self, data: bytes) -> None:
-        """Send, or hold back."""
+        """Send, or hold back; to a client that has left, nothing, which uvloop would call an error."""
+        if self._transport.is_closing():
+            return
         if self._head:
             data, self._head = self._head + data, b""
         elif (
@@ -35,9 +37,9 @@ class _OnePiece:
 
     def flush(self) -> None:
         """Send a head whose body does not come."""
-        if self._head:
+        if self._head and not self._transport.is_closing():
             self._transport.write(self._head)
-            self._head = b""
+        self._head = b""
 
     def close(self) -> None:
         """Close when all is sent."""
