@@ -12,6 +12,7 @@ import signal
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A shared machine is slow at unpredictable moments: no test fails because one example took long.
@@ -55,6 +56,13 @@ LEFT_ALONE = set() if find_spec("torch") else files_that_need_torch()
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """A set instead of the list ``collect_ignore``, every path of which pytest resolves for every file that it meets."""
     return True if collection_path in LEFT_ALONE else None
+
+
+@pytest.fixture(autouse=True)
+def _folder_of_examples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Examples in docstrings run in an empty folder, where they may write files."""
+    if isinstance(request.node, pytest.DoctestItem):
+        monkeypatch.chdir(request.getfixturevalue("tmp_path"))
 
 
 def pytest_collection_finish() -> None:

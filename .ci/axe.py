@@ -22,7 +22,8 @@ from sklearn.model_selection import train_test_split
 
 import anytime as at
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # the server's stand-in and the toy search are among the tests
+# the server's stand-in and the toy search are among the tests
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.growth.synthetic import ToyGrowth
 from tests.growth.test_search import grown
 from tests.serve.pretend import pretending

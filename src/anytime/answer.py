@@ -76,6 +76,15 @@ class Answer:
     See Also
     --------
     Session : Publishes an answer after every stage.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("wine")
+    >>> model = at.GroupPursuitClassifier(costs=costs, random_state=0).fit(X, y)
+    >>> answer = model.answer(X[:2], budget=20)
+    >>> answer.cost.tolist(), answer.groups, answer.reason
+    ([13.0, 13.0], ['colour', 'alcohol'], 'budget')
     """
 
     plan: Plan
@@ -218,7 +227,7 @@ class Answer:
         return answer
 
     def work_out(self) -> None:
-        """Predictions and costs now: once for all rows, before they are taken apart."""
+        """Compute predictions and costs now: once for all rows, before they are taken apart."""
         _ = self.prediction, self.probabilities, self.cost
 
     def changed(self, **changes: Any) -> Answer:

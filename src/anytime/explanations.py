@@ -45,6 +45,15 @@ class ExplanationStep:
     See Also
     --------
     explain : Makes an explanation.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("wine")
+    >>> model = at.GroupPursuitClassifier(costs=costs, random_state=0).fit(X, y)
+    >>> step = at.explain(model, X[0]).steps[0]
+    >>> step.stage, step.groups, step.cost
+    (1, ('colour',), 8.0)
     """
 
     stage: int
@@ -70,6 +79,16 @@ class Explanation:
     See Also
     --------
     explain : Makes an explanation.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("wine")
+    >>> model = at.GroupPursuitClassifier(costs=costs, random_state=0).fit(X, y)
+    >>> explanation = at.explain(model, X[0])
+    >>> changes = sum(step.change for step in explanation.steps)
+    >>> bool(abs(explanation.base + changes - explanation.value) < 1e-12)
+    True
     """
 
     label: Any
@@ -209,6 +228,15 @@ class Importances:
     See Also
     --------
     permutation_importances : Measures importances.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("wine")
+    >>> model = at.GroupPursuitClassifier(costs=costs, random_state=0).fit(X, y)
+    >>> importances = at.permutation_importances(model, X, y, budgets=[5, 40], random_state=0)
+    >>> importances.mean.shape == (2, len(importances.groups))
+    True
     """
 
     budgets: NDArray[np.float64]

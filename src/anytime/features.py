@@ -46,11 +46,22 @@ class ExtractionError(RuntimeError):
     Attributes
     ----------
     group : str
+        Name of the group.
     reason : str
+        Why it failed.
 
     See Also
     --------
     Features : Calls the extractors.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> features = at.Features({"ratio": lambda raw: raw[0] / raw[1]})
+    >>> features.matrix([(1, 2), (1, 0)])
+    Traceback (most recent call last):
+        ...
+    anytime.features.ExtractionError: group 'ratio': raw example 1: ZeroDivisionError: division by zero
     """
 
     def __init__(self, group: str, reason: str) -> None:
@@ -84,6 +95,22 @@ class Extractor:
     See Also
     --------
     Features : A set of named extractors.
+
+    Examples
+    --------
+    Two groups share an expensive step, which is computed once:
+
+    >>> import anytime as at
+    >>> features = at.Features(
+    ...     {
+    ...         "sorted": sorted,
+    ...         "least": at.Extractor(lambda values: values[0], requires="sorted", takes="required"),
+    ...         "most": at.Extractor(lambda values: values[-1], requires="sorted", takes="required"),
+    ...     },
+    ...     columns={"sorted": []},
+    ... )
+    >>> features.matrix([[3, 1, 2]]).to_dict("records")
+    [{'least': 1.0, 'most': 3.0}]
     """
 
     function: Callable[..., Any]
@@ -109,7 +136,7 @@ class Extractor:
         return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
 
     def arguments(self, raw: Any, results: Results) -> tuple[Any, ...]:
-        """Arguments of the function for one example."""
+        """List the arguments of the function for one example."""
         own = () if self.takes == "required" else (raw,)
         return own if self.takes == "raw" else (*own, *(results[name] for name in self.requires))
 
@@ -188,14 +215,21 @@ class Features:
     # ------------------------------------------------------------------ calling extractors
 
     def compute(self, group: str, raws: Sequence[Any], results: Sequence[Results]) -> list[Any]:
-        """Results of the extractor of ``group``, one per example; an ``ExtractionError`` where it failed.
+        """Call the extractor of a group for every example.
 
         Parameters
         ----------
         group : str
+            Its name.
         raws : sequence
+            Raw examples.
         results : sequence of mapping
             Results of the extractors that it requires, per example.
+
+        Returns
+        -------
+        list
+            One result per example; an ``ExtractionError`` where the extractor failed.
         """
         extractor = self.extractors[group]
         if extractor.is_async:
@@ -225,6 +259,7 @@ class Features:
         Parameters
         ----------
         raws : sequence of n raw examples
+            All extractors are called for each of them.
 
         Returns
         -------

@@ -49,15 +49,39 @@ _OWN_CAUTION, _CAUTION = 1.5, 2.0
 class Stage:
     """A read-only view of one stage of a plan.
 
+    Attributes
+    ----------
+    number : int
+        1 for the first; 0 is the answer before anything is done.
+    groups : tuple of str
+        Groups that it may use, without those that they require.
+    cost : float
+        Cost of evaluating it, without features.
+    model_cost : float
+        The most that all stages up to it can cost, features included.
+    replaces : bool
+        Whether its output replaces the answer so far, instead of adding to it.
+    passes, stops : Rule or None
+        Rows that it works on; rows that are finished after it. None: all; none.
+
     See Also
     --------
     Plan : All stages and their costs.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("wine")
+    >>> model = at.GroupPursuitClassifier(costs=costs, random_state=0).fit(X, y)
+    >>> first = model.plan_.stage(1)
+    >>> first.number, first.groups, first.model_cost
+    (1, ('colour',), 8.0)
     """
 
-    number: int  # 1 for the first; 0 is the answer before anything is done
-    groups: tuple[str, ...]  # what it may use, requirements not included
-    cost: float  # of evaluating it, features apart
-    model_cost: float  # of all stages up to it, features included
+    number: int
+    groups: tuple[str, ...]
+    cost: float
+    model_cost: float
     replaces: bool
     passes: Rule | None
     stops: Rule | None
@@ -87,6 +111,7 @@ class Plan:
     blocks : sequence of Block
         Stages are numbered through them.
     costs : BoundCosts
+        Prices, bound to the columns: ``FeatureCosts.bind``.
     base : (K,) float
         Scores before the first stage.
     link : str
@@ -125,6 +150,18 @@ class Plan:
     --------
     Stage : One stage of a plan.
     Answer : The answer after some stages.
+
+    Examples
+    --------
+    A linear stage for each of two columns, the cheap one first:
+
+    >>> import anytime as at
+    >>> from anytime.blocks import LinearBlock
+    >>> costs = at.FeatureCosts([1.0, 5.0]).bind(2)
+    >>> blocks = [LinearBlock([0], [[2.0]]), LinearBlock([1], [[1.0]])]
+    >>> plan = at.Plan(blocks=blocks, costs=costs, base=[0.0], link="identity")
+    >>> [(stage.groups, stage.model_cost) for stage in plan]
+    [(('x0',), 1.0), (('x1',), 6.0)]
     """
 
     blocks: Sequence[Block]
@@ -614,7 +651,7 @@ class Plan:
         )
 
     def stages_before(self, branch: int) -> int:
-        """Stages of the chain that can be done on the way to a branch: they buy only what it needs, and cost nothing else."""
+        """Count the stages of the chain that can be done on the way to a branch, as they buy only what it needs."""
         if self.evaluation_ticks.any():
             return 0
         needed = set(self.branches[branch].purchases.order)

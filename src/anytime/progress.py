@@ -17,7 +17,7 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 class FitProgress(NamedTuple):
-    """What a callback is told.
+    """One report of a fit to a callback.
 
     Attributes
     ----------
@@ -33,6 +33,16 @@ class FitProgress(NamedTuple):
     See Also
     --------
     callbacks : Passes it to functions of yours.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("breast_cancer")
+    >>> reports = []
+    >>> with at.callbacks(reports.append):
+    ...     model = at.GradientBoostingClassifier(n_estimators=20).fit(X, y)
+    >>> reports[0].step, sorted(reports[0].metrics)
+    (1, ['round'])
     """
 
     step: int

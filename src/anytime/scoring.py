@@ -15,7 +15,7 @@ def budget_scorer(
     *,
     mean_budget: float | None = None,
 ) -> Callable[..., float]:
-    """A scorer that evaluates a model at a budget, for grid search and cross-validation.
+    """Make a scorer that evaluates a model at a budget, for grid search and cross-validation.
 
     Parameters
     ----------
@@ -25,6 +25,16 @@ def budget_scorer(
         A scorer name of scikit-learn, a scorer, or None for the model's own ``score``.
     mean_budget : float, default=None
         What rows may pay on average. At least one of the two is required.
+
+    Returns
+    -------
+    callable
+        A scorer ``f(estimator, X, y)``.
+
+    Raises
+    ------
+    ValueError
+        If neither budget is given.
 
     See Also
     --------

@@ -145,6 +145,16 @@ class ServiceCascade:
     --------
     cascade : Creates a cascade.
     ExpectedCostClassifier : The model inside it.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> def small(n):  # recognises multiples of 3 among even numbers only, and says so
+    ...     return (n % 3 == 0, 0.9) if n % 2 == 0 else (False, 0.5)
+    >>> services = {"small": small, "large": lambda n: n % 3 == 0}
+    >>> cascade = at.cascade(services, prices={"small": 1, "large": 20}, cost_penalty=0.005, random_state=0)
+    >>> list(cascade.record([8, 9])["large price"])
+    [20.0, 20.0]
     """
 
     model: ExpectedCostClassifier | AlgorithmSelector
@@ -310,6 +320,7 @@ class ServiceCascade:
         Parameters
         ----------
         raw : object
+            The request, as the services take it.
         budget : float, default=None
             The most that the request may cost, retries included. None: the budget of the model. If a price is a function, it is
             known only after the call: the last call may then exceed the budget, and no call follows it.

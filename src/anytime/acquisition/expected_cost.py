@@ -323,6 +323,7 @@ class ExpectedCostClassifier(ClassifierFace, _ExpectedCostModel):
         X : (n, d)
             Numbers, with NaN for missing values; columns of a table may be categories.
         y : (n,)
+            The true labels.
         row_prices : (n, G), default=None
             Prices of the groups for these rows, one column per group in the order of ``costs``. None: the same for all.
         """

@@ -95,6 +95,7 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
         Neighbours are the ``n_neighbors`` nearest, all within ``radius``, or those with the same values; if there are none,
         the nearest.
     radius : float, default=1
+        Distance up to which rows are neighbours, by ``distance``. Only with ``neighbourhood="radius"``.
     refresh : bool, default=True
         Whether to estimate the accuracy after a purchase on new neighbours. False: on those that chose the purchase.
     reference : "train" or float, default="train"

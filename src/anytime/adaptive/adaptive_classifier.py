@@ -218,6 +218,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
             Numbers, with NaN for missing values; columns of a table may be categories. The costly model gets the same rows; if
             it does not accept them, pass a pipeline with an imputer or an encoder.
         y : (n,)
+            The true labels.
         sample_weight : (n,), default=None
             Rows of weight 0 are ignored.
         costly_proba : (n, C), default=None

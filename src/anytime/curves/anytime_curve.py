@@ -52,6 +52,7 @@ class AnytimeCurve:
     metric : str, default="objective"
         Name of the metric.
     greater_is_better : bool, default=True
+        Whether higher values of the metric are better.
     perfect : float, default=None
         The value of a perfect predictor (1 for accuracy, 0 for a loss), from which initial risk and errors follow.
     meter : {"budget", "model", "realised", "time"}, default="model"
@@ -71,6 +72,7 @@ class AnytimeCurve:
     purchases : sequence of Purchase, default=()
         Groups in order of their first purchase.
     label : str, default=None
+        Name of the model in plots.
     branches : (m,) int, default=None
         The branch that answers; -1: the chain. None: always the chain.
     bought : (m, p) bool, default=None

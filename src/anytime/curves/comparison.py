@@ -47,7 +47,9 @@ def compare(
         Fitted models by name. One without ``stages`` (any estimator with ``predict``) is a single point at its full cost; below
         that cost it is given the constant answer of the others.
     X : (n, d)
+        Rows that no model was trained on.
     y : (n,)
+        Their labels or numbers.
     metric, meter
         As in ``anytime.curve``; the same for all.
     budgets : (b,), default=None
@@ -118,6 +120,15 @@ class Comparison:
     --------
     compare : Makes a comparison.
     AnytimeCurve : One curve.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> cheap = at.AnytimeCurve([0, 1], [0.5, 0.8], metric="accuracy")
+    >>> precise = at.AnytimeCurve([0, 4], [0.5, 0.9], metric="accuracy")
+    >>> comparison = at.Comparison({"cheap": cheap, "precise": precise}, budgets=[1, 4])
+    >>> comparison.table().to_numpy().tolist()
+    [[0.8, 0.8], [0.5, 0.9]]
     """
 
     curves: Mapping[str, AnytimeCurve]
@@ -253,9 +264,27 @@ def check_comparable(curves: Sequence[AnytimeCurve]) -> None:
 def pareto_frontier(
     costs: ArrayLike, values: ArrayLike, *, greater_is_better: bool = True
 ) -> NDArray[np.intp]:
-    """Indices of the points that no other point beats at the same or a lower cost, by increasing cost.
+    """Find the points that no other point beats at the same or a lower cost.
 
-    Along them costs and values strictly improve; of equal points the first is kept.
+    Parameters
+    ----------
+    costs : (m,) float
+        Cost of each point.
+    values : (m,) float
+        Quality of each point.
+    greater_is_better : bool, default=True
+        Whether higher values are better.
+
+    Returns
+    -------
+    (p,) int
+        Positions of these points, by increasing cost. Along them costs and values strictly improve; of equal points the first
+        is kept.
+
+    Raises
+    ------
+    ValueError
+        If costs and values are not vectors of one length, or contain NaN.
 
     See Also
     --------

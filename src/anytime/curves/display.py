@@ -23,6 +23,7 @@ class AnytimeCurveDisplay:
     Parameters
     ----------
     curve : AnytimeCurve
+        The curve to plot.
 
     Attributes
     ----------

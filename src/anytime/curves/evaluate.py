@@ -54,6 +54,7 @@ def curve(
         A fitted anytime model, a pipeline that ends in one, or a finished search over either. In a pipeline, costs refer to the
         columns that reach the model. An estimator without ``stages`` is one point at ``full_cost``.
     X : (n, d), or structures
+        Rows that the model was not trained on.
     y : (n,), or labels of the elements of each structure
         If examples are structures, metrics count their elements: ``"accuracy"`` is the share of elements that are right,
         ``"balanced_accuracy"`` the mean recall of the classes.
@@ -70,6 +71,7 @@ def curve(
         whole batch, without scoring. None: the cost that budgets of the model limit: "realised" for a family that is trained
         for a ``mean_budget``, else "budget" or, if that is the same, "model".
     sample_weight : (n,), default=None
+        Weight of each row in the metric. None: 1 each.
     qid : (n,), default=None
         The query of each row, for ranking metrics. The bootstrap then draws whole queries.
     groups : (n,), default=None
@@ -80,10 +82,13 @@ def curve(
         Number of bootstrap draws for the band; 0 for none. Means, R² and ROC AUC are fast; other metrics are computed again
         for every draw of every stage.
     confidence : float, default=0.95
+        Coverage of the band.
     random_state : int, Generator or RandomState, default=None
+        Seed of the bootstrap draws.
     full_cost : float, default=None
         Cost of an answer of an estimator without stages.
     label : str, default=None
+        Name of the model in plots.
 
     Returns
     -------

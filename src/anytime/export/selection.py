@@ -16,11 +16,21 @@ from anytime.trees.importers.columns import Columns
 
 
 class ExportError(ValueError):
-    """What a model does cannot be said in the format asked for.
+    """The export format cannot express what a model does.
 
     See Also
     --------
     BadFileError : Raised for files that cannot be read.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("wine")
+    >>> model = at.AcquisitionClassifier(costs=costs, random_state=0).fit(X, y)
+    >>> at.export.to_c(model, "wine.h")
+    Traceback (most recent call last):
+        ...
+    anytime.export.selection.ExportError: ...
     """
 
 

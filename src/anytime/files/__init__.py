@@ -59,7 +59,9 @@ def save(model: AnytimeModel, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : fitted model
+        Any model of this package but ``OnlineSelector``.
     path : str or path
+        Where to write; the name usually ends in ``.anytime``.
 
     Raises
     ------
@@ -77,6 +79,15 @@ def save(model: AnytimeModel, path: str | os.PathLike[str]) -> None:
     the file holds them; otherwise it holds the name and the predictions for some training rows, which are stored to recognise it.
     ``costs`` are loaded as ``FeatureCosts``, whatever their original form, and NumPy numbers among the parameters as Python
     numbers.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("wine")
+    >>> model = at.GroupPursuitClassifier(costs=costs, random_state=0).fit(X, y)
+    >>> at.save(model, "wine.anytime")
+    >>> at.files.describe("wine.anytime")["estimator"]
+    'GroupPursuitClassifier'
     """
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
@@ -109,6 +120,7 @@ def load(
     Parameters
     ----------
     source : str, path or binary file
+        The file, or where it is.
     costly : fitted estimator or callable, default=None
         The costly model of an ``AdaptiveClassifier`` whose file holds only its name. It must reproduce its predictions for some
         training rows. Without it, the cheap model and the gate work, and a row that is sent on raises ``DetachedModelError``;
@@ -141,6 +153,16 @@ def load(
     See Also
     --------
     save : Writes the files.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("wine")
+    >>> model = at.GroupPursuitClassifier(costs=costs, random_state=0).fit(X, y)
+    >>> model.save("wine.anytime")
+    >>> again = at.load("wine.anytime")
+    >>> bool((again.predict_proba(X, budget=20) == model.predict_proba(X, budget=20)).all())
+    True
     """
     model: Any = load_detached(source, max_bytes=max_bytes)
     for keyword, part in (("costly", costly), ("module", module)):

@@ -29,6 +29,15 @@ class BadFileError(ValueError):
     See Also
     --------
     load : Raises it.
+
+    Examples
+    --------
+    >>> import io
+    >>> import anytime as at
+    >>> at.load(io.BytesIO(b"not a model"))
+    Traceback (most recent call last):
+        ...
+    anytime.files.reading.BadFileError: ...
     """
 
 

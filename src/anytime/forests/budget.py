@@ -36,6 +36,7 @@ class BudgetForestClassifier(Classes):
         Threshold of Pairs: about this many rows of other classes are tolerated in a leaf. Small: few deep trees; large: many
         shallow ones. "auto": the best of ``alphas`` on validation rows. Only with ``impurity="pairs"``.
     alphas : sequence of float, default=(0, 2, 4, 8, 15, 30, 60, 120)
+        Thresholds that ``alpha="auto"`` tries.
     split : {"minimax", "expected"}, default="minimax"
         Whether a test is rated by its worst outcome or by the mean over its outcomes.
     tests : {"stumps", "multiway"}, default="stumps"
@@ -158,6 +159,7 @@ class BudgetForestRegressor(Numbers):
     min_samples_leaf : int or "auto", default="auto"
         Small: few deep trees; large: many shallow ones. "auto": the best of ``leaf_sizes`` on validation rows.
     leaf_sizes : sequence of int, default=(1, 5, 15, 50)
+        Minima that ``min_samples_leaf="auto"`` tries.
 
     Attributes
     ----------

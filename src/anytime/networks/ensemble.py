@@ -195,6 +195,7 @@ class ExponentialEnsemble(_OfMembers):
         X : (n, d)
             If all members are fitted: validation rows, on which none was trained. Otherwise: training rows.
         y : (n,)
+            Labels, or numbers.
         sample_weight : (n,), default=None
             Not negative; None: 1 each.
         X_val, y_val : (m, d) and (m,), default=None

@@ -132,6 +132,7 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : (n, d)
+            Rows in the order in which they arrive.
         y : (n,), default=None
             Answers of the remote model; only rows that are asked are read. None: ``remote`` is asked.
         classes : (C,), default=None
@@ -253,7 +254,7 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------------ what was learned
 
     def predict(self, X: Any) -> Labels:
-        """Answers of the best expert so far, or of ``remote`` where it asks, without learning."""
+        """Answer with the best expert so far, or with ``remote`` where it asks; nothing is learned."""
         opinions = self._opinions(X)
         requests = opinions.asks[:, self.best_expert_]
         answers = opinions.answers_of(np.full(len(X), self.best_expert_, dtype=np.int32))

@@ -39,9 +39,11 @@ class BatchSession:
     Parameters
     ----------
     model : fitted AnytimeModel
+        Any model of this package that has a plan.
     examples : (n, d) table or matrix, or sequence of raw examples when there are ``features``, default=None
         A table need not have all columns: see ``anytime.rows``.
     features : Features, default=None
+        Extractors of raw examples. None: examples are rows.
     budget : float, default=None
         The most that each row may pay, by the model's meter. None: the model's ``budget``.
     confidence : float, default=None
@@ -51,6 +53,7 @@ class BatchSession:
     tile_rows : int, default=1024
         Number of rows that are stored, and published to readers, together.
     clock : callable, default=time.monotonic
+        Returns seconds; tests pass their own.
 
     Attributes
     ----------
@@ -190,6 +193,7 @@ class BatchSession:
         max_stages : int, default=None
             Stages that the examples have done at the end. Rows that skip the following filters may be further.
         stop : StopFlag, threading.Event or similar, default=None
+            Set from another thread to interrupt.
         """
         began = self.clock()
         check_ends(max_stages, stop)
@@ -242,7 +246,7 @@ class BatchSession:
         return Answer.joined(rows, elapsed=self._seconds, reason=self.reason, failures=failures)
 
     def statistics(self) -> dict[str, Any]:
-        """Statistics so far: rows, the share finished, the share that each stage has worked on, cost and times."""
+        """Summarise the run so far: rows, the share finished, the share that each stage has worked on, cost and times."""
         tiles = [tile for _, tile in self._tiles]
         here = sum(int((~tile.gone).sum()) for tile in tiles)
         finished = sum(int((tile.snapshot.finished & ~tile.gone).sum()) for tile in tiles)

@@ -37,6 +37,7 @@ class Session:
     Parameters
     ----------
     model : fitted AnytimeModel
+        Any model of this package that has a plan.
     features : Features, default=None
         Extractors for the groups that the model uses. None: examples are rows, in any form that ``anytime.rows`` reads, and may
         lack some groups.
@@ -255,7 +256,7 @@ class Session:
             return self._started().walk.example.values()
 
     def statistics(self) -> dict[str, Any]:
-        """Measurements over all examples and siblings: times per group and stage, overruns, errors of estimates."""
+        """Summarise all examples and siblings: times per group and stage, overruns, errors of estimates."""
         return self._timings.summary()
 
     # ------------------------------------------------------------------ state

@@ -57,6 +57,16 @@ class Trace:
     See Also
     --------
     replay : Runs a recorded trace again.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("wine")
+    >>> session = at.Session(at.GroupPursuitClassifier(costs=costs, random_state=0).fit(X, y)).start(X[0])
+    >>> answer = session.resume(budget=20)
+    >>> trace = at.Trace.from_json(session.trace.to_json())
+    >>> trace.events[-1].kind, trace.events[-1].note
+    ('end', 'budget')
     """
 
     events: list[Event] = field(default_factory=list)
@@ -86,7 +96,9 @@ def replay(model: AnytimeModel, trace: Trace, values: ArrayLike | Mapping[str, A
     Parameters
     ----------
     model : fitted AnytimeModel
+        The model of the recorded session.
     trace : Trace
+        The record: ``session.trace``.
     values : (d,) array, or mapping from group to its numbers
         The features that the session saw: ``session.values()``, or the row it was started with if none were given to it.
 
@@ -103,6 +115,17 @@ def replay(model: AnytimeModel, trace: Trace, values: ArrayLike | Mapping[str, A
     See Also
     --------
     Trace : The record of a run.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("wine")
+    >>> model = at.GroupPursuitClassifier(costs=costs, random_state=0).fit(X, y)
+    >>> session = at.Session(model).start(X[0])
+    >>> answer = session.resume(budget=20)
+    >>> again = at.replay(model, session.trace, X[0])
+    >>> bool((again.scores == answer.scores).all()), again.cost == answer.cost
+    (True, True)
     """
     walk, provided = _recorded_walk(model, trace, values)
     for number, event in enumerate(trace.events):

@@ -135,11 +135,13 @@ class BudgetPruner:
     Parameters
     ----------
     problem : PruningProblem
+        A forest with the errors and costs of validation rows.
     method : {"auto", "min_cut", "primal_dual"}, default="auto"
         "min_cut" is exact. "auto": "min_cut" if memory is likely to suffice, else "primal_dual".
     tol : float, default=1e-3
         Tolerance of the primal-dual method.
     n_threads : int, default=1
+        Threads that evaluate prunings; the result does not depend on it.
     tell : callable, default=None
         Called with a line of text for every pruning found.
 
@@ -218,6 +220,7 @@ class BudgetPruner:
             two of them whose costs differ most, another is looked for where their lines cross, until there are ``n`` or there is
             none between any two.
         n : int, default=20
+            The most prunings to find when ``cost_penalties`` is None.
         """
         if n < 2:
             raise ValueError(f"n is {n}; a path has two ends at least")
