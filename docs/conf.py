@@ -31,6 +31,7 @@ exclude_patterns = ["_build"]
 
 html_theme = "furo"
 html_title = "anytime"
+html_static_path = ["_static"]
 
 html_math_renderer = "mathml"  # made below
 
