@@ -21,7 +21,8 @@ from anytime.engine import Run, Stop
 from anytime.forest_run import ForestRun, answered_stages, probabilities_of, start
 from anytime.losses import LINKS
 from anytime.parameters import KeywordsChecked
-from anytime.plan import Array, Choice, Plan
+from anytime.plan import Array, Plan
+from anytime.plan_choices import Choice
 from anytime.rows import Rows, read_table, warn_of_absent
 from anytime.validation import is_amount
 

@@ -33,6 +33,8 @@ from anytime.blocks import Block
 from anytime.calibration import Calibration
 from anytime.costs import UNLIMITED, BoundCosts
 from anytime.losses import LINKS, least_cost
+from anytime.plan_checks import check_plan
+from anytime.plan_choices import Choice, offers_of, ticks_after
 from anytime.rules import MarginRule, Rule, StopTable
 
 Array = NDArray[np.float64]
@@ -85,13 +87,6 @@ class Stage:
     replaces: bool
     passes: Rule | None
     stops: Rule | None
-
-
-class Choice(NamedTuple):
-    """What answers a known budget; arrays where there is one budget per row."""
-
-    branch: Any  # its number; -1: the chain
-    stages: Any  # of the chain or the branch
 
 
 class Purchases(NamedTuple):
@@ -190,7 +185,7 @@ class Plan:
         set_(self, "base", np.atleast_1d(np.asarray(self.base, dtype=np.float64)))
         if self.weights is not None:
             set_(self, "weights", tuple(np.asarray(row, dtype=np.float64) for row in self.weights))
-        _check_plan(self)
+        check_plan(self)
 
     def __getstate__(self) -> dict[str, Any]:
         """What the plan is, without what was derived or learned of this machine's pace."""
@@ -433,21 +428,13 @@ class Plan:
         """The most stages that cost any row at most ``ticks``, with groups it ``owned`` before, and no more than the limit."""
         if owned is None and isinstance(ticks, int):
             return bisect_right(self._stage_ticks_list, min(ticks, self.limit_ticks))
-        paid = self.stage_ticks if owned is None else self._ticks_after(owned)[1:]
+        paid = self.stage_ticks if owned is None else ticks_after(self, owned)[1:]
         return paid.searchsorted(np.minimum(ticks, self.limit_ticks), side="right")
 
     @cached_property
     def _stage_ticks_list(self) -> list[int]:
         """``stage_ticks`` as a list, which bisection searches in a fifth of the time that an array takes for one number."""
         return self.stage_ticks.tolist()  # type: ignore[no-any-return]
-
-    def _ticks_after(self, owned: NDArray[np.bool_] | None) -> NDArray[np.int64]:
-        """(S + 1,) the most that a row has paid before the first stage and after each, if it ``owned`` groups before."""
-        if owned is None:
-            return np.append(0, self.stage_ticks)
-        prices, order = self.costs.prices, np.array(self.purchases.order, dtype=np.intp)
-        bought = np.cumsum([0, *np.where(owned[order], 0, prices[order])])[self.purchases.groups]
-        return np.asarray(owned @ prices + bought + np.cumsum([0, *self.evaluation_ticks]), dtype=np.int64)
 
     @property
     def choices(self) -> tuple[NDArray[np.int64], Choice]:
@@ -470,41 +457,8 @@ class Plan:
         if key not in self._known_choices:
             if len(self._known_choices) >= _MOST_HELD:
                 self._known_choices.clear()
-            self._known_choices[key] = self._worked_out_choices(held, owned)
+            self._known_choices[key] = offers_of(self, held, owned)
         return self._known_choices[key]
-
-    def _worked_out_choices(
-        self, held: NDArray[np.bool_] | None, owned: NDArray[np.bool_] | None
-    ) -> tuple[NDArray[np.int64], Choice]:
-        offers = [(ticks, -1, stages) for stages, ticks in enumerate(self._ticks_after(owned).tolist())]
-        offers += [
-            (int(b._ticks_after(owned)[-1]), number, b.n_stages) for number, b in enumerate(self.branches)
-        ]
-        choice_of: dict[int, tuple[int, int]] = {}
-        chain, best, in_branch = -np.inf, -np.inf, (-1, 0)
-        for ticks, branch, stages in sorted(offers):  # of those that cost the same the chain comes first
-            if ticks > self.limit_ticks and choice_of:
-                break
-            of = self if branch < 0 else self.branches[branch]
-            assert of.quality is not None
-            can_be_done = held is None or not stages or bool(held[of._required_by(stages - 1)].all())
-            if branch < 0:
-                # a stage that cannot be done leaves the answer as it is
-                chain = max(chain, of.quality[stages]) if can_be_done else chain
-                choice_of[ticks] = in_branch if best > chain else (-1, stages)
-            elif can_be_done and of.quality[stages] > max(best, chain):
-                best, in_branch = of.quality[stages], (branch, stages)
-                choice_of[ticks] = in_branch
-        branches, stages_done = np.array(list(choice_of.values()), dtype=np.int64).T
-        return np.array(list(choice_of), dtype=np.int64), Choice(branches, stages_done)
-
-    def _required_by(self, s: int) -> list[int]:
-        """Groups that the answer after stage ``s`` needs: its own, and those of stages since the last replacing one."""
-        first = s
-        while first and (self.replaces is None or not self.replaces[first]):
-            first -= 1
-        groups = (g for used in self.stage_groups[first : s + 1] for g in used.tolist())
-        return sorted({needed for g in groups for needed in self.costs.table.closure(g)})
 
     def choice(
         self,
@@ -686,138 +640,3 @@ class Plan:
     @cached_property
     def _plans_of_policies(self) -> dict[int, Plan]:
         return {}
-
-
-def _check_plan(plan: Plan) -> None:
-    """Raise ``ValueError`` for a plan that could not be run."""
-    n_stages, n_outputs = plan.n_stages, plan.n_outputs
-    if plan.link not in LINKS:
-        raise ValueError(f"no link {plan.link!r}; the links are {', '.join(LINKS)}")
-    if plan.combine not in ("sum", "mean"):
-        raise ValueError(f"combine must be 'sum' or 'mean', not {plan.combine!r}")
-    if plan.base.ndim != 1 or not plan.base.size or not np.isfinite(plan.base).all():
-        raise ValueError("base must be a vector of finite scores")
-    if LINKS[plan.link].binary and n_outputs != 1:
-        raise ValueError(
-            f"the link {plan.link!r} is for one output, not {n_outputs}; 'softmax' is for several"
-        )
-    if np.isnan(plan.limit) or plan.limit < 0:
-        raise ValueError(f"limit must be a non-negative number, not {plan.limit}")
-    if plan.cost_matrix is not None:
-        n_classes = LINKS[plan.link].n_classes(n_outputs) if LINKS[plan.link].classifies else 0
-        if np.shape(plan.cost_matrix) != (n_classes, n_classes) or not np.isfinite(plan.cost_matrix).all():
-            raise ValueError(f"the cost matrix must hold {n_classes} x {n_classes} finite numbers")
-    for b, block in enumerate(plan.blocks):
-        if plan.weights is None and block.width != n_outputs:
-            raise ValueError(
-                f"block {b} gives {block.width} numbers per row, but the plan has {n_outputs} outputs"
-            )
-        _check_columns(plan, f"block {b}", block)
-    if plan.intercepts is not None and plan.weights is None:
-        raise ValueError("intercepts belong to a refitted table, but there are no weights")
-    lengths = {
-        "evaluation_costs": n_stages,
-        "replaces": n_stages,
-        "quality": n_stages + 1,
-        "expected_costs": n_stages,
-    }
-    for name, length in lengths.items():
-        values = getattr(plan, name)
-        if values is not None and np.shape(values) != (length,):
-            raise ValueError(f"{name} has shape {np.shape(values)}, but the plan needs ({length},)")
-    if plan.quality is not None and not np.isfinite(plan.quality).all():
-        raise ValueError("quality must be finite")
-    if plan.expected_costs is not None:
-        expected = np.asarray(plan.expected_costs, dtype=np.float64)
-        rising = np.isfinite(expected).all() and (np.diff(expected, prepend=0.0) >= 0).all()
-        if not rising or (expected.size and plan.costs.costs.budget_ticks(expected[-1]) == UNLIMITED):
-            raise ValueError(
-                "expected costs must be finite and not negative, and must not decrease from stage to stage"
-            )
-    if plan.evaluation_costs is not None:
-        costs = np.asarray(plan.evaluation_costs, dtype=np.float64)
-        if not np.isfinite(costs).all() or (costs < 0).any():
-            raise ValueError("evaluation costs must be finite and not negative")
-        if plan.costs.costs.budget_ticks(2 * costs.sum() + plan.costs.costs.total) == UNLIMITED:
-            raise ValueError(
-                "the evaluation costs are too large relative to the prices to count both exactly; leave one of them out"
-            )
-    if any(not 0 <= s < n_stages for rules in (plan.passes, plan.stops) for s in rules):
-        raise ValueError(f"a rule belongs to a stage that does not exist; the plan has {n_stages} stages")
-    for rule in (*plan.passes.values(), *plan.stops.values()):
-        rule.check(LINKS[plan.link], n_outputs)
-    if plan.stop_table is not None:
-        if plan.passes or plan.stops or not LINKS[plan.link].classifies:
-            raise ValueError("a table of stops is for classifiers whose plan has no rules of its own")
-        if plan.stop_table.margins.shape[1] != n_stages:
-            raise ValueError(
-                f"the table of stops is for {plan.stop_table.margins.shape[1]} stages, but the plan has {n_stages}"
-            )
-    link = LINKS[plan.link]
-    if plan.calibration is not None and link.classifies:
-        n_classes = plan.calibration.power.shape[1]
-        if n_classes != link.n_classes(n_outputs):
-            raise ValueError(
-                f"the calibration is for {n_classes} classes, but the plan has {link.n_classes(n_outputs)}"
-            )
-    if plan.calibration is not None and plan.calibration.n_stages != n_stages:
-        raise ValueError(
-            f"the calibration is for {plan.calibration.n_stages} stages, but the plan has {n_stages}"
-        )
-    if plan.weights is not None:
-        _check_weights(plan)
-    if plan.branches and (plan.quality is None or plan.weights is not None):
-        raise ValueError(
-            "a plan with branches needs the quality of its prefixes, and cannot have a refitted table"
-        )
-    if plan.branches and (plan.passes or plan.stops):
-        raise ValueError("a plan with branches cannot have filters or gates")
-    for number, branch in enumerate(plan.branches):
-        _check_branch(plan, f"branch {number}", branch)
-
-
-def _check_branch(plan: Plan, name: str, branch: Plan) -> None:
-    if branch.costs is not plan.costs or branch.link != plan.link or branch.n_outputs != plan.n_outputs:
-        raise ValueError(f"{name} must have the costs, the link and the outputs of the plan")
-    if branch.branches or branch.weights is not None or branch.passes or branch.stops:
-        raise ValueError(f"{name} must have no branches, refitted table or rules of its own")
-    if np.isfinite(branch.limit) or branch.expected_costs is not None or branch.stop_table is not None:
-        raise ValueError(f"{name} must have no limit, table of stops or expected costs of its own")
-    if not np.array_equal(branch.base, plan.base):
-        raise ValueError(f"{name} must begin with the base of the plan")
-    if not branch.n_stages or branch.replaces is None or not branch.replaces[0]:
-        raise ValueError(f"the first stage of {name} must replace the base")
-    if branch.combine != plan.combine or branch.quality is None:
-        raise ValueError(f"{name} must combine stages as the plan does, and have a quality")
-
-
-def _check_columns(plan: Plan, name: str, block: Block) -> None:
-    if block.forest is not None:
-        if block.forest.n_features != plan.n_features:
-            raise ValueError(
-                f"{name} has {block.forest.n_features} columns, but the costs have {plan.n_features}"
-            )
-        return
-    for stage in range(block.n_stages):
-        columns = block.columns(stage)
-        if columns.size and not 0 <= columns.min() <= columns.max() < plan.n_features:
-            raise ValueError(f"{name} reads column {columns.max()}, but there are {plan.n_features}")
-
-
-def _check_weights(plan: Plan) -> None:
-    assert plan.weights is not None
-    if plan.combine != "sum" or plan.passes or (plan.replaces is not None and np.any(plan.replaces)):
-        raise ValueError(
-            "a refitted table needs combine='sum', no replacing stage and no filter, because row t uses stages 1..t"
-        )
-    if len(plan.weights) != plan.n_stages:
-        raise ValueError(f"the table has {len(plan.weights)} rows, but the plan has {plan.n_stages} stages")
-    if plan.intercepts is not None and np.shape(plan.intercepts) != (plan.n_stages, plan.n_outputs):
-        raise ValueError(f"intercepts must have shape ({plan.n_stages}, {plan.n_outputs})")
-    for t, row in enumerate(plan.weights):
-        if not np.isfinite(row).all():
-            raise ValueError(f"the table must be finite; row {t + 1} is not")
-        full = (int(plan.output_start[t + 1]), plan.n_outputs)
-        scaling = row.ndim == 1 and all(block.width == plan.n_outputs for block in plan.blocks)
-        if row.shape != full and not (scaling and row.shape == (t + 1,)):
-            raise ValueError(f"row {t + 1} of the table has shape {row.shape}, but needs {full}")

@@ -446,6 +446,8 @@ def test_cells_can_be_named_that_mean_a_missing_value(rare: Path, tmp_path: Path
     table = pd.read_csv(data, na_values=["?", "-999"])
     answers = [float(line) for line in run("predict", file, data, "--na-values", "?,-999").stdout.split()[1:]]
     assert answers == pytest.approx(known.predict(table.drop(columns="b")))
+    repeated = run("predict", file, data, "--na-values", "?", "--na-values=-999").stdout
+    assert [float(line) for line in repeated.split()[1:]] == pytest.approx(answers)
     said = fails("predict", file, data)
     assert "column 'a' must hold numbers, but holds '?' in row 8; if that means a missing value" in said
     pytest.importorskip("pyarrow")

@@ -177,7 +177,7 @@ def _named_as_priced(imported: Imported, costs: FeatureCosts | None) -> Imported
 
 
 def _rows_of(
-    imported: Imported, path: Path, target: str, na_values: str | None, named: bool
+    imported: Imported, path: Path, target: str, na_values: list[str] | None, named: bool
 ) -> tuple[Any, Any]:
     """Rows by the model's own columns; a model without names takes those of the table."""
     columns_of_model = SimpleNamespace(

@@ -165,7 +165,7 @@ def _read_images(data: Path, size: int | None) -> GrowthRows:
     return GrowthRows(X, y, True, what)
 
 
-def _read_rows(data: Path, target: str | None, task: TaskName, na_values: str | None) -> GrowthRows:
+def _read_rows(data: Path, target: str | None, task: TaskName, na_values: list[str] | None) -> GrowthRows:
     if target is None:
         raise UsageError("a table needs --target: the column to predict")
     with step(f"reading {data}"):

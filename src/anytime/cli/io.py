@@ -31,7 +31,7 @@ _PICKLES = (".pkl", ".pickle", ".joblib")
 # ---------------------------------------------------------------------- tables
 
 
-def read_table(path: Path, words: Sequence[str] = (), na_values: str | None = None) -> pd.DataFrame:
+def read_table(path: Path, words: Sequence[str] = (), na_values: Sequence[str] | None = None) -> pd.DataFrame:
     """Read CSV (also with semicolons or tabs, also compressed), Parquet, or CSV from standard input for ``-``.
 
     Columns called ``words``, where blanks and ``_`` are not told apart, hold words even where they look like numbers. Cells that
@@ -61,9 +61,9 @@ def read_table(path: Path, words: Sequence[str] = (), na_values: str | None = No
     return table
 
 
-def missing_cells(na_values: str | None) -> list[str]:
-    """What ``--na-values`` lists."""
-    return [] if na_values is None else [cell.strip() for cell in na_values.split(",")]
+def missing_cells(na_values: Iterable[str] | None) -> list[str]:
+    """What all ``--na-values`` list."""
+    return [cell.strip() for listed in na_values or () for cell in listed.split(",")]
 
 
 def _asnumbers_of(cells: Iterable[str]) -> list[float]:

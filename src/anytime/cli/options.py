@@ -39,10 +39,11 @@ CostlyFile = Annotated[
     ),
 ]
 NaValues = Annotated[
-    str | None,
+    list[str] | None,
     option(
         "A,B,...",
-        "More cell values that mean missing, besides empty cells, NA, NaN, null and the like: --na-values '?,-999'.",
+        "More cell values that mean missing, besides empty cells, NA, NaN, null and the like: --na-values '?,-999'. "
+        "May be repeated.",
         "--na-values",
     ),
 ]
