@@ -130,8 +130,9 @@ def refuse_sparse(X: Any) -> None:
     """Say what to do instead."""
     if hasattr(X, "tocsr"):
         raise TypeError(
-            "X is a sparse matrix, and models read dense rows: pass X.toarray(). If that is too large for memory, predict by "
-            "the piece, X[i:j].toarray(), and learn with fit_chunks (GroupPursuit) or partial_fit (GroupPursuit, StreamingBoost)"
+            "X is a sparse matrix, and this model reads dense rows: pass X.toarray(). If that is too large for memory, predict "
+            "by the piece, X[i:j].toarray(); GroupPursuit with loss='squared' learns from sparse matrices, StreamingBoost by "
+            "partial_fit"
         )
 
 

@@ -1,10 +1,12 @@
 """Any table and any mistake: forms of data, columns that say nothing, weights, prices, and what is refused."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.sparse import csr_matrix
+from scipy.sparse import coo_array, csc_array, csr_matrix, random_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
@@ -54,6 +56,61 @@ def test_narrow_types_are_numbers(dtype):
     model = Regressor(l2_regularization=0.0).fit(table, y)
     assert_allclose(model.predict(table), y, atol=1e-10)
     assert_allclose(model.predict(table.astype(float)), y, atol=1e-10)
+
+
+# ---------------------------------------------------------------------- sparse matrices
+
+
+def sparse_problem():
+    """300 rows of 40 columns, one entry in ten not zero, and weights some of which are 0."""
+    rng = np.random.default_rng(3)
+    table = rng.normal(1.0, 1.0, (300, 40)) * (rng.random((300, 40)) < 0.1)
+    y = table[:, :6] @ rng.normal(size=6) + 0.3 * rng.normal(size=300)
+    return table, y, rng.integers(0, 3, 300).astype(float)
+
+
+@pytest.mark.parametrize("form", [csr_matrix, csc_array, coo_array])
+@pytest.mark.parametrize("l2_regularization", [0.01, "auto"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_sparse_matrix_is_learned_from_as_its_dense_copy(form, l2_regularization, weighted):
+    table, y, weight = sparse_problem()
+    model = Regressor(l2_regularization=l2_regularization, random_state=0)
+    dense = clone(model).fit(table, y, sample_weight=weight if weighted else None)
+    sparse = clone(model).fit(form(table), y, sample_weight=weight if weighted else None)
+    assert sparse.order_ == dense.order_
+    assert_allclose(sparse.predict(form(table)), dense.predict(table), atol=1e-10)
+    assert_allclose(sparse.predict(form(table), budget=3), dense.predict(table, budget=3), atol=1e-10)
+
+
+def test_dense_and_sparse_chunks_of_one_stream_add_up():
+    table, y, _ = sparse_problem()
+    whole = Regressor(l2_regularization=0.01).fit(table, y)
+    for first, second in ((csr_matrix, np.asarray), (np.asarray, csr_matrix)):
+        stream = Regressor(l2_regularization=0.01).partial_fit(first(table[:90]), y[:90])
+        stream.partial_fit(second(table[90:]), y[90:])
+        assert_allclose(stream.predict(table), whole.predict(table), atol=1e-10)
+
+
+def test_a_large_sparse_matrix_is_not_written_out():
+    """400,000 rows of 300 columns would take 960 MB; their moments take 0.7 MB."""
+    table = random_array((400_000, 300), density=0.002, rng=np.random.default_rng(0), format="csr")
+    y = np.asarray(table[:, [5]].todense()).ravel() + 0.01
+    model = Regressor(l2_regularization=0.01)
+    tracemalloc.start()
+    model.fit(table, y)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert model.order_[0] == "x5"
+    assert most < 100e6
+
+
+def test_a_sparse_matrix_with_a_missing_value_or_for_another_loss_is_refused():
+    table, y, _ = sparse_problem()
+    with pytest.raises(ValueError, match="NaN"):
+        Regressor().fit(csr_matrix(np.where(table > 2, np.nan, table)), y)
+    for model in (Regressor(norm_bound=1.0), Classifier()):
+        with pytest.raises(TypeError, match=r"X is a sparse matrix.*X\.toarray\(\)"):
+            model.fit(csr_matrix(table), y > 0)
 
 
 def test_names_of_columns_are_kept_and_asked_for():

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils.validation import check_consistent_length, validate_data
 
 from anytime._compat import Interval, Options, StrOptions, checked_weights
 from anytime.calibrated import holding_out
@@ -30,9 +30,11 @@ from anytime.linear.learning_from_moments import LearnedSequence, learn_from_mom
 from anytime.linear.learning_from_rows import learn_from_rows
 from anytime.linear.moments import Moments, Standardised
 from anytime.linear.sequencing import Arrangement, LassoOrder, Recipe
+from anytime.linear.sparse_rows import SparseRows
 from anytime.losses import Loss
 from anytime.parameters import PARAMETERS, store
 from anytime.plan import Plan
+from anytime.rows import Rows
 from anytime.spreading import SpreadRows, read_rows
 from anytime.validation import validated
 
@@ -124,7 +126,8 @@ class GroupPursuit(AnytimeModel):
         Parameters
         ----------
         X : (n, d)
-            NaN for a missing value, which counts as the mean of its column.
+            NaN for a missing value, which counts as the mean of its column. With squared loss also a sparse matrix, without
+            missing values: only products of its non-zero entries are formed. Predictions write out its zeros.
         y : (n,) or (n, k)
         sample_weight : (n,), default=None
             Rows of weight 0 are ignored.
@@ -324,13 +327,20 @@ class GroupPursuit(AnytimeModel):
         }
         return twin
 
-    def _rows(self, X: Any, y: Any, reset: bool) -> tuple[NDArray[np.floating], Any]:
+    def _rows(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
         kinds = [np.float64, np.float32]  # moments are gathered in float64 whatever comes
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        if hasattr(X, "tocsr") and keeps_moments(self):
+            sparse = SparseRows(validate_data(self, X, reset=reset, dtype=np.float64, accept_sparse="csr"))
+            check_consistent_length(sparse, y)
+            return sparse, y
         read = validated(self, X, reset=reset, dtype=kinds, ensure_all_finite="allow-nan")
         check_consistent_length(read, y)
         return np.asarray(read), y
+
+    def _read_in(self, X: Any) -> Rows:
+        return super()._read_in(X.toarray() if hasattr(X, "tocsr") and keeps_moments(self) else X)
 
     def _arranged(self) -> Arrangement:
         return Arrangement.of(self._bound_costs())
@@ -419,6 +429,7 @@ class GroupPursuit(AnytimeModel):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = keeps_moments(self)
         return tags
 
 

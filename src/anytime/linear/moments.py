@@ -199,6 +199,30 @@ class Moments:
         with np.errstate(over="ignore"):  # ``standardised`` tells
             self.target_squares += (T**2).sum(axis=0)
 
+    def locate_at_zero(self, Y: Array) -> None:
+        """As ``locate``, for sparse rows: columns lie about 0."""
+        if np.isnan(self.target_shift).any() and len(Y):
+            self.target_shift[:] = Y.mean(axis=0)
+        self.shift[np.isnan(self.shift)] = 0.0
+
+    def add_sparse(self, X: Any, Y: Array, weight: Array | None = None) -> None:
+        """Add the rows of a sparse array (n, d), where nothing is missing; ``locate_at_zero`` comes first."""
+        T, s = Y - self.target_shift, self.shift
+        W = X if weight is None else X.multiply(weight[:, None]).tocsr()
+        total = float(len(Y) if weight is None else weight.sum())
+        sums, targets = np.asarray(W.sum(axis=0)).ravel(), T.sum(axis=0) if weight is None else weight @ T
+        products = (W.T @ X).toarray()
+        if s.any():  # of columns whose first values came in dense rows: Σ(x_i - s_i)(x_j - s_j)
+            products -= np.outer(s, sums) + np.outer(sums - total * s, s)
+        self.products += products
+        self.cross += W.T @ T - np.outer(s, targets)
+        self.sums += sums - total * s
+        self.target_sums += targets
+        with np.errstate(over="ignore"):  # ``standardised`` tells
+            self.target_squares += (T**2 if weight is None else weight[:, None] * T**2).sum(axis=0)
+        self.weight += total
+        self.n_rows += len(Y)
+
     def _workspace(self, part: NDArray[np.floating]) -> Array:
         """Room for a chunk in its own order of memory, the same as for the chunk before: fresh pages take time."""
         work = self.__dict__.get("_work")
