@@ -16,17 +16,18 @@ from pathlib import Path
 from common import RESULTS
 from report import grubb, hu, library, nan
 from report.charts import Chart, draw
-from report.claims import Claim
+from report.claims import VERDICTS, Claim
 
 DOCS = RESULTS.parents[1] / "docs"
 PAGES = DOCS / "results"
 IMAGES = DOCS / "images" / "results"
+OWN = "The library's own bars"
 FIGURES = hu.FIGURES | grubb.FIGURES | nan.FIGURES | library.FIGURES
 CLAIMS = {
     "Hu, *Anytime Prediction and Learning* (2019)": hu.CLAIMS,
     "Grubb, *Anytime Prediction* (2014), and Grubb and Bagnell, *SpeedBoost* (2012)": grubb.CLAIMS,
     "Nan, *Learning to predict under a budget* (2018)": nan.CLAIMS,
-    "The library's own bars": library.CLAIMS,
+    OWN: library.CLAIMS,
 }
 MARK = re.compile(r"(<!-- (verdicts|figure) ?(\w*) -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
@@ -51,19 +52,22 @@ def figure(name: str) -> str:
     )
 
 
-def table(claims: list[Claim], linked: bool) -> list[str]:
-    """Claims as rows of Markdown."""
+def table(claims: list[Claim], linked: bool, works: list[str] | None = None) -> list[str]:
+    """Claims as rows of Markdown; with ``works``, each begins with the name of its own."""
     rows = []
-    for claim in claims:
+    for i, claim in enumerate(claims):
+        where = f"{works[i]}, {claim.where}" if works else claim.where
         verdict = f"[{claim.verdict}]({claim.page}.md)" if linked else claim.verdict
         number = re.sub(r"(?<=\d)%", " %", claim.number)
-        rows.append(f"| {claim.where} | {claim.text} | {verdict} | {number} |")
+        rows.append(f"| {where} | {claim.text} | {verdict} | {number} |")
     return ["| | claim | verdict | measured |", "|---|---|---|---|", *rows, ""]
 
 
 def verdicts(page: str) -> str:
-    """The claims of one page."""
-    return "\n".join(table([c for claims in CLAIMS.values() for c in claims if c.page == page], linked=False))
+    """The claims of one page, with the names of the works where there are several."""
+    found = [(title.split(",")[0], c) for title, claims in CLAIMS.items() for c in claims if c.page == page]
+    works, claims = [work for work, _ in found], [claim for _, claim in found]
+    return "\n".join(table(claims, linked=False, works=works if len({*works} - {OWN}) > 1 else None))
 
 
 def overview() -> str:
@@ -77,8 +81,8 @@ def overview() -> str:
 
 def counted(claims: list[Claim]) -> str:
     """How often each verdict stands."""
-    kinds = dict.fromkeys(claim.verdict for claim in claims)
-    said = [f"{sum(claim.verdict == kind for claim in claims)} {kind.split(maxsplit=1)[1]}" for kind in kinds]
+    counts = {kind: sum(claim.verdict == kind for claim in claims) for kind in VERDICTS}
+    said = [f"{count} {kind.split(maxsplit=1)[1]}" for kind, count in counts.items() if count]
     return f"{len(claims)} claims: {', '.join(said)}."
 
 

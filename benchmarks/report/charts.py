@@ -34,7 +34,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes. With ``names``, rows are named and series give one ``x`` per row."""
+    """One pair of axes. With ``names``, rows are named and series give one ``x`` per row; ``picture`` is a map of its own."""
 
     title: str
     series: Sequence[Series]
@@ -44,6 +44,7 @@ class Panel:
     y_log: bool = False
     names: Sequence[str] = ()
     mark: float | None = None  # a bar that was set, drawn as a thin line across
+    picture: Sequence[Sequence[int]] = ()  # rows of shades from 0 to 35
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Chart:
             if isinstance(value, float):
                 return float(f"{value:.6g}")
             if isinstance(value, dict):
-                return {key: rounded(item) for key, item in value.items()}
+                return {key: rounded(item) for key, item in value.items() if key != "picture" or item}
             return [rounded(item) for item in value] if isinstance(value, list | tuple) else value
 
         text = json.dumps(rounded(asdict(self)), sort_keys=True)
@@ -132,6 +133,10 @@ def _draw_panel(panel: Panel, axis: Any, style: dict[str, tuple[str, str]], grid
     from matplotlib.ticker import LogLocator
 
     axis.set_title(panel.title, loc="left")
+    if panel.picture:
+        axis.imshow(panel.picture, cmap="viridis", vmin=0, vmax=35, interpolation="nearest")
+        axis.set_axis_off()
+        return
     axis.set_xlabel(panel.x_label)
     axis.set_ylabel(panel.y_label)
     axis.grid(color=grid, linewidth=0.6)

@@ -12,6 +12,7 @@ from common import measured
 
 REPRODUCED, SHAPE, NOT = "✓ reproduced", "≈ in shape", "✗ not reproduced"
 MET, MISSED = "✓ met", "✗ missed"
+VERDICTS = (REPRODUCED, SHAPE, NOT, MET, MISSED)
 OTHER_TABLES = {
     "cutout",
     "split",
