@@ -1,7 +1,7 @@
 """What a cluster costs and what it keeps: bit identity, processor time, bytes, memory, kills, and a model of the time.
 
     python benchmarks/distributed.py                          # everything but rows on disk
-    python benchmarks/distributed.py --only overhead          # one part: identity, overhead, kills, model, prediction, lightgbm
+    python benchmarks/distributed.py --only overhead          # one part; --help names them all
     python benchmarks/distributed.py --only disk --rows 20_000_000
 
 Workers are processes of this machine, so that figures on the clock say what two cores can do and not what a network can.
@@ -14,11 +14,9 @@ import contextlib
 import hashlib
 import json
 import math
-import multiprocessing
 import os
 import resource
 import signal
-import socket
 import tempfile
 import threading
 import time
@@ -27,16 +25,20 @@ from pathlib import Path
 import numpy as np
 
 import anytime as at
+from _cluster_rivals import (
+    COLUMNS,
+    LEAVES,
+    free_port,
+    lightgbm_worker,
+    log_loss,
+    made_up,
+    race,
+    xgboost_worker,
+)
+from _processes import Memory, kill_tasks, session_seconds
 
-COLUMNS, BINS, LEAVES = 50, 257, 31
+BINS = 257
 _FEW = 4000  # rows of a fit that measures latencies
-
-
-def made_up(n, seed=0):
-    random = np.random.default_rng(seed)
-    X = random.normal(size=(n, COLUMNS))
-    y = (X[:, 0] * X[:, 1] + X[:, 2] + 0.5 * np.sin(3 * X[:, 3]) + random.normal(size=n) > 0).astype(int)
-    return X, y
 
 
 def digest(model):
@@ -48,10 +50,6 @@ def digest(model):
 def own_seconds():
     use = resource.getrusage(resource.RUSAGE_SELF)
     return use.ru_utime + use.ru_stime
-
-
-def log_loss(probability, truth):
-    return float(-np.mean(np.log(np.where(truth == 1, probability, 1 - probability))))
 
 
 def uses(cluster):
@@ -139,23 +137,25 @@ def kills(args):
 
 
 def cost_model(args):
-    """Seconds per tree = those of few rows, which are latencies, with as many workers + compute x rows of the fullest core."""
+    """Seconds per tree = latencies, which are those of few rows, + compute x rows of the fullest core.
+
+    Workers that share a core wait for each other there: the fullest of c cores has ceil(W / c) of W workers.
+    """
     import ray
 
-    n, n_trees, cores = args.rows or 400_000, 12, os.cpu_count() or 1
+    n, n_trees, cores = args.rows or 400_000, 20, os.cpu_count() or 1
     X, y = made_up(n)
     small, large = {}, {}
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
-    for n_workers in (1, 2, 3, 4):
-        with at.distributed.cluster(workers=n_workers):
-            for rows, into in ((_FEW, small), (n, large)):
-                boosted(2).fit(X[:rows], y[:rows])
-                began = time.perf_counter()
-                boosted(2).fit(X[:rows], y[:rows])
-                short = time.perf_counter() - began
-                began = time.perf_counter()
+    for n_workers in 2 * (1, 2, 3, 4):  # twice, as something else may run on the machine at times
+        with at.distributed.cluster(workers=n_workers) as cluster:
+            for rows, least in 2 * ((_FEW, small), (n, large)):
                 boosted(2 + n_trees).fit(X[:rows], y[:rows])
-                into[n_workers] = (time.perf_counter() - began - short) / n_trees
+                seconds = [
+                    max(report.busy_seconds + report.waiting_seconds for report in of_round)
+                    for of_round in cluster.reports[2:]
+                ]
+                least[n_workers] = min(least.get(n_workers, math.inf), float(np.median(seconds)))
     ray.shutdown()
     per_worker, compute = max(small[2] - small[1], 1e-6), (large[1] - small[1]) / (n - _FEW)
     rows = {}
@@ -223,9 +223,9 @@ def prediction(args):
         local = own_seconds() - began
         with at.distributed.cluster(workers=2):
             at.distributed.predict(model, source, Path(folder) / "warm")  # starts the processes
-            began, spent = time.perf_counter(), _session_seconds()
+            began, spent = time.perf_counter(), session_seconds()
             at.distributed.predict(model, source, target)
-            wall, spent = time.perf_counter() - began, _session_seconds() - spent
+            wall, spent = time.perf_counter() - began, session_seconds() - spent
     print(
         f"prediction: {n:,} rows, 100 trees: local {n / local / 1e3:.0f} k rows per processor second; cluster "
         f"{n / spent / 1e3:.0f} k "
@@ -234,101 +234,72 @@ def prediction(args):
     return {"rows": n, "local_seconds": local, "cluster_seconds": spent, "wall": wall, "share": local / spent}
 
 
-def _processes():
-    """Numbers of this process and of all below it."""
-    parent = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                parent[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    found = {os.getpid()}
-    for _ in range(8):
-        found |= {pid for pid, above in parent.items() if above in found}
-    return found
+def prediction_kills(args):
+    """Batch predictions while busy processes are killed, a hundred in all: rows that are lost, doubled or different."""
+    import pandas as pd
 
-
-def _session_seconds():
-    """Processor seconds of this process and all below it, those that have ended included."""
-    ticks, total = os.sysconf("SC_CLK_TCK"), 0.0
-    for pid in _processes():
-        with contextlib.suppress(OSError):
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            total += sum(map(int, fields[11:15])) / ticks
-    return total
-
-
-class Memory:
-    """The most that this process and all below it have in memory together, looked at every half second.
-
-    Shares of pages that several map add up to the page (PSS), so that the object store counts once.
-    """
-
-    def __enter__(self):
-        self.most, self._over = 0, threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._over.set()
-        self._thread.join()
-
-    def _look(self):
-        while not self._over.wait(0.5):
-            self.most = max(self.most, sum(map(_own_share, _processes())))
-
-
-def _own_share(pid):
-    with contextlib.suppress(OSError):
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
-    return 0
+    n, names = args.rows or 400_000, [f"x{j}" for j in range(COLUMNS)]
+    X, y = made_up(n)
+    prices = at.FeatureCosts(dict.fromkeys(names, 1.0))
+    frame = pd.DataFrame(X, columns=names)
+    model = at.GradientBoostingClassifier(costs=prices, n_estimators=100).fit(frame[:50_000], y[:50_000])
+    expected = model.answer(frame, 20.0)
+    random, killed, calls, wrong = np.random.default_rng(0), 0, 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "rows"
+        source.mkdir()
+        for number, rows in enumerate(np.array_split(np.arange(n), 16)):
+            frame.iloc[rows].assign(key=rows).to_parquet(source / f"{number:02d}.parquet")
+        with at.distributed.cluster(workers=2):
+            while killed < args.kills:
+                over, target = threading.Event(), Path(folder) / f"answers-{calls}"
+                hits = []
+                killer = threading.Thread(
+                    target=kill_tasks, args=(random, over, hits, args.kills - killed, "ray::_predict_block")
+                )
+                killer.start()
+                done = at.distributed.predict(model, source, target, budget=20.0, keep=["key"])
+                over.set()
+                killer.join()
+                killed, calls = killed + len(hits), calls + 1
+                answers = pd.concat(pd.read_parquet(path) for path in done.files)
+                wrong += not (
+                    done.n_rows == n
+                    and np.array_equal(answers["key"], np.arange(n))
+                    and np.array_equal(answers["prediction"], expected.prediction)
+                    and np.array_equal(answers["cost"], expected.cost)
+                    and len(list(target.glob("*.parquet"))) == 16
+                    and not list(target.glob(".*"))
+                )
+    print(
+        f"prediction kills: {calls} calls of {n:,} rows, {killed} busy processes killed: {wrong} calls with lost, doubled or "
+        "different rows"
+    )
+    return {"rows": n, "calls": calls, "kills": killed, "wrong": wrong}
 
 
 def disk(args):
     """Rows that never are in memory at once: Parquet files made on the spot, group pursuit and 50 trees, at three sizes."""
-    import pandas as pd
-
-    most, per_file, names = args.rows or 20_000_000, 250_000, [f"x{j}" for j in range(COLUMNS)]
-    out = {}
-    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-        files = [Path(folder) / f"{number:04d}.parquet" for number in range(max(4, most // per_file))]
-        for number, path in enumerate(files):
-            X, y = made_up(min(per_file, most // 4), seed=number)
-            pd.DataFrame(X.astype(np.float32), columns=names).assign(label=y).to_parquet(path)
-        for n_files in (len(files) // 4, len(files) // 2, len(files)):
-            some = files[:n_files]
-            n, size = n_files * len(X), sum(path.stat().st_size for path in some)
-            with (
-                Memory() as memory,
-                at.distributed.cluster(workers=2, object_store_memory=1_500_000_000) as cluster,
-            ):
-                seconds = {}
-                began = time.perf_counter()
-                at.GroupPursuitRegressor(random_state=0).fit(some, "label")
-                seconds["pursuit"] = time.perf_counter() - began
-                began = time.perf_counter()
-                at.GradientBoostingClassifier(n_estimators=args.trees).fit(some, "label")
-                seconds["boosting"] = time.perf_counter() - began
-                by_round = [
-                    max(of_round, key=lambda report: report.processor_seconds) for of_round in cluster.reports
-                ]
-                of_workers = [use.most_bytes for use in uses(cluster)]
-            out[n] = {
-                "files_bytes": size, "trees": len(by_round), "fit_seconds": seconds,
-                "processor_seconds_per_tree": float(np.mean([report.processor_seconds for report in by_round])),
-                "seconds_per_tree": float(np.median([r.busy_seconds + r.waiting_seconds for r in by_round])),
-                "worker_bytes": of_workers, "all_bytes": memory.most,
-            }  # fmt: skip
+    most = args.rows or 20_000_000
+    kept = json.loads(args.json.read_text()) if args.json is not None and args.json.exists() else {}
+    out = {int(n): found for n, found in kept.get("disk", {}).items()}
+    with contextlib.ExitStack() as stack:
+        folder = Path(args.folder or stack.enter_context(tempfile.TemporaryDirectory()))
+        files = _parquet_files(folder, most)
+        for share in args.shares:
+            some = files[: round(share * len(files))]
+            n, found = _out_of_core(some, args.trees)
+            out[n] = found
             print(
-                f"disk: {n:,} rows ({size / 1e9:.1f} GB of Parquet), {len(by_round)} trees: "
-                f"{out[n]['processor_seconds_per_tree']:.2f} s of processor time per tree and worker, "
-                f"{out[n]['seconds_per_tree']:.2f} s on the clock; pursuit {seconds['pursuit']:.0f} s; workers have at most "
-                f"{', '.join(f'{m / 1e9:.2f} GB' for m in of_workers)}, all processes {memory.most / 1e9:.2f} GB (bar 8)",
+                f"disk: {n:,} rows ({found['files_bytes'] / 1e9:.1f} GB of Parquet), {found['trees']} trees: "
+                f"{found['processor_seconds_per_tree']:.2f} s of processor time per tree and worker, "
+                f"{found['seconds_per_tree']:.2f} s on the clock; boosting {found['fit_seconds']['boosting']:.0f} s, pursuit "
+                f"{found['fit_seconds']['pursuit']:.0f} s; workers have at most "
+                f"{', '.join(f'{m / 1e9:.2f} GB' for m in found['worker_bytes'])}, all processes "
+                f"{found['all_bytes'] / 1e9:.2f} GB (bar 8)",
                 flush=True,
             )
-            keep(args, "disk", out)
-    few, *more = ((n, found["processor_seconds_per_tree"] / n) for n, found in out.items())
+    few, *more = ((n, found["processor_seconds_per_tree"] / n) for n, found in sorted(out.items()))
     for n, per_row in more:
         print(
             f"disk: seconds per tree and row grow by {per_row / few[1] - 1:+.0%} from {few[0]:,} to {n:,} rows (bar 20 %)"
@@ -336,23 +307,58 @@ def disk(args):
     return out
 
 
-def lightgbm(args):
-    """Seconds per tree of LightGBM's socket mode with the same two workers, beside ours, in one run."""
+def _parquet_files(folder, n):
+    """So many rows in files of a quarter million; those that are there already are taken as they are."""
+    import pandas as pd
+
+    per_file, names = min(250_000, n // 4), [f"x{j}" for j in range(COLUMNS)]
+    files = [folder / f"{number:04d}.parquet" for number in range(n // per_file)]
+    for number, path in enumerate(files):
+        if not path.exists():
+            X, y = made_up(per_file, seed=number)
+            beside = path.with_suffix(".part")
+            pd.DataFrame(X.astype(np.float32), columns=names).assign(label=y).to_parquet(
+                beside, compression=None, use_dictionary=False
+            )  # what is drawn at random has no patterns
+            beside.rename(path)
+    return files
+
+
+def _out_of_core(files, n_trees):
+    """The number of rows in the files, and what group pursuit and boosting on two workers take."""
+    from pyarrow import parquet
+
+    n, seconds = sum(parquet.read_metadata(path).num_rows for path in files), {}
+    with Memory() as memory, at.distributed.cluster(workers=2, object_store_memory=1_500_000_000) as cluster:
+        began = time.perf_counter()
+        at.GroupPursuitRegressor(random_state=0).fit(files, "label")
+        seconds["pursuit"] = time.perf_counter() - began
+        began = time.perf_counter()
+        at.GradientBoostingClassifier(n_estimators=n_trees).fit(files, "label")
+        seconds["boosting"] = time.perf_counter() - began
+        by_round = [
+            max(of_round, key=lambda report: report.processor_seconds) for of_round in cluster.reports
+        ]
+        of_workers = [use.most_bytes for use in uses(cluster)]
+    return n, {
+        "files_bytes": sum(path.stat().st_size for path in files), "trees": len(by_round), "fit_seconds": seconds,
+        "processor_seconds_per_tree": float(np.mean([report.processor_seconds for report in by_round])),
+        "seconds_per_tree": float(np.median([r.busy_seconds + r.waiting_seconds for r in by_round])),
+        "worker_bytes": of_workers, "all_bytes": memory.most,
+    }  # fmt: skip
+
+
+def rivals(args):
+    """Seconds of trees until a loss on new rows: LightGBM's socket mode and XGBoost's collective with two workers, beside ours.
+
+    Same rows, leaves, bins, learning rate and number of threads. Preparing the rows, and the first two trees, are not counted.
+    """
     n, n_trees = args.rows or 400_000, args.trees
     X, y = made_up(n)
-    ports = [_free_port() for _ in range(2)]
-    context = multiprocessing.get_context("spawn")
-    results = context.Queue()
-    halves = [(X[: n // 2], y[: n // 2]), (X[n // 2 :], y[n // 2 :])]
-    jobs = [
-        context.Process(target=_lightgbm_worker, args=(rank, ports, *halves[rank], n_trees, results))
-        for rank in range(2)
-    ]
-    for job in jobs:
-        job.start()
-    theirs, their_loss = max(results.get(timeout=600) for _ in jobs)
-    for job in jobs:
-        job.join()
+    found = {
+        "lightgbm": race(lightgbm_worker, X, y, n_trees, [free_port() for _ in range(2)]),
+        "xgboost": race(xgboost_worker, X, y, n_trees, free_port()),
+    }
     with at.distributed.cluster(workers=2):
         boosted(2).fit(X, y)
         began = time.perf_counter()
@@ -360,45 +366,30 @@ def lightgbm(args):
         short = time.perf_counter() - began
         began = time.perf_counter()
         model = boosted(2 + n_trees).fit(X, y)
-        ours = (time.perf_counter() - began - short) / n_trees
+        per_tree = (time.perf_counter() - began - short) / n_trees
     fresh, truth = made_up(50_000, seed=9)
-    our_loss = log_loss(model.predict_proba(fresh)[:, 1], truth)
-    print(
-        f"lightgbm: {n:,} rows, 2 workers: LightGBM's socket mode {theirs * 1e3:.0f} ms per tree (log loss "
-        f"{their_loss:.4f}), ours {ours * 1e3:.0f} ms ({our_loss:.4f})"
-    )
-    seconds, losses = {"lightgbm": theirs, "ours": ours}, {"lightgbm": their_loss, "ours": our_loss}
-    return {"rows": n, "seconds_per_tree": seconds, "log_loss": losses}
-
-
-def _free_port():
-    with socket.socket() as some:
-        some.bind(("127.0.0.1", 0))
-        return some.getsockname()[1]
-
-
-def _lightgbm_worker(rank, ports, X, y, n_trees, results):
-    import lightgbm as lgb
-
-    parameters = {
-        "objective": "binary", "tree_learner": "data", "num_machines": 2, "local_listen_port": ports[rank], "num_threads": 1,
-        "machines": ",".join(f"127.0.0.1:{port}" for port in ports), "pre_partition": True, "num_leaves": LEAVES, "max_bin": 255,
-        "min_data_in_leaf": 20, "learning_rate": 0.1, "verbose": -1,
-    }  # fmt: skip
-    data = lgb.Dataset(X, y, params=parameters, free_raw_data=False)
-    times = []
-
-    def clocked(environment):
-        times.append(time.perf_counter())
-
-    model = lgb.train(parameters, data, num_boost_round=2 + n_trees, callbacks=[clocked])
-    fresh, truth = made_up(50_000, seed=9)
-    results.put(((times[-1] - times[1]) / n_trees, log_loss(model.predict(fresh), truth)))
+    _, *losses = (log_loss(answer.probabilities[:, 1], truth) for answer in model.stages(fresh))
+    found["ours"] = per_tree, losses
+    reached = max(losses[-1] for _, losses in found.values())
+    out = {"rows": n, "trees": 2 + n_trees, "loss": reached, "of": {}}
+    for name, (per_tree, losses) in found.items():
+        needed = int(np.argmax(np.array(losses) <= reached)) + 1
+        out["of"][name] = {
+            "seconds_per_tree": per_tree,
+            "last_loss": losses[-1],
+            "trees_to_loss": needed,
+            "seconds_to_loss": needed * per_tree,
+        }
+        print(
+            f"rivals: {name}: {per_tree * 1e3:.0f} ms per tree; log loss {reached:.4f} on new rows after {needed} trees and "
+            f"{needed * per_tree:.2f} s; {losses[-1]:.4f} after {2 + n_trees}"
+        )
+    return out
 
 
 PARTS = {
     "identity": identity, "overhead": overhead, "kills": kills, "model": cost_model, "prediction": prediction,
-    "lightgbm": lightgbm, "disk": disk,
+    "prediction_kills": prediction_kills, "rivals": rivals, "disk": disk,
 }  # fmt: skip
 
 
@@ -410,11 +401,16 @@ def main():
     parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--trees", type=int, default=50)
     parser.add_argument("--runs", type=int, default=20, help="fits with kills")
-    parser.add_argument("--folder", default=None, help="where files of the part 'disk' are made")
+    parser.add_argument("--kills", type=int, default=100, help="of processes that predict")
+    parser.add_argument("--folder", default=None, help="where files of the part 'disk' are made, and stay")
+    parser.add_argument(
+        "--shares", type=float, nargs="+", default=[0.25, 0.5, 1.0], help="of the rows on disk, one fit each"
+    )
     parser.add_argument(
         "--json", type=Path, default=None, help="a file for the figures, beside those that it has"
     )
     args = parser.parse_args()
+    os.environ.setdefault("RAY_worker_niceness", "0")  # as the rivals' workers have; Ray's own choice is 15
     for name, part in PARTS.items():
         if name == args.only or (args.only is None and name != "disk"):
             figures = part(args)

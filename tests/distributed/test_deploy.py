@@ -43,7 +43,7 @@ def test_pods_have_the_models_the_token_and_the_same_image():
         (container,) = pod["containers"]
         images.add(container["image"])
         given = {variable["name"] for variable in container["env"]}
-        assert given == {"RAY_SERVE_ENABLE_HA_PROXY", "ANYTIME_TOKEN"}
+        assert given == {"RAY_SERVE_ENABLE_HA_PROXY", "RAY_worker_niceness", "ANYTIME_TOKEN"}
         assert 8000 in {port["containerPort"] for port in container["ports"]}
         assert {mount["name"] for mount in container["volumeMounts"]} == {
             volume["name"] for volume in pod["volumes"]

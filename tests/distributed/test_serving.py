@@ -296,6 +296,19 @@ def test_more_workers_than_processors_are_refused(running, tmp_path):
         serving.serve({"m": tmp_path / "m.anytime"}, workers=5)
 
 
+def test_ray_that_is_started_to_serve_gives_workers_the_priority_of_other_processes(monkeypatch):
+    import ray
+
+    name, started = "RAY_worker_niceness", []
+    monkeypatch.setenv(name, "15")
+    monkeypatch.delenv(name)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda **_: started.append(os.environ[name]) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        serving.serve({"m": "m.anytime"})
+    assert started == ["0"]
+
+
 @pytest.mark.parametrize("other", [{"port": 1}, {"host": "0.0.0.0"}])
 def test_an_address_that_is_not_that_of_ray_serve_is_refused(served, other):
     from ray import serve

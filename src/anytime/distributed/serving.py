@@ -42,6 +42,9 @@ _GRACE = 10.0  # seconds beyond the time to drain after which Ray ends a replica
 # the engine gives way every millisecond: a thread of its own would only add to what a request takes
 _ENVIRONMENT = {"RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0"}
 
+# of workers, as other processes have; Ray would give them the priority of work in the background
+_PRIORITY = ("RAY_worker_niceness", "0")
+
 Rows = NDArray[np.int64]
 
 
@@ -264,6 +267,7 @@ def deploy(settings: Settings, workers: tuple[int, int], address: str | None = N
     from ray.serve.context import _get_global_client
 
     if not ray.is_initialized():
+        os.environ.setdefault(*_PRIORITY)
         ray.init(address=address, include_dashboard=False, log_to_driver=False)
     there = ray.cluster_resources().get("CPU", 0)
     if workers[0] > there:  # Ray would wait for machines to join
