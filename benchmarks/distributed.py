@@ -137,42 +137,52 @@ def kills(args):
 
 
 def cost_model(args):
-    """Seconds per tree = latencies, which are those of few rows, + compute x rows of the fullest core.
+    """Seconds of a tree on the clock, and of a worker's processor, from a few constants.
 
-    Workers that share a core wait for each other there: the fullest of c cores has ceil(W / c) of W workers.
+    On the clock they are latencies, which are those of few rows, + compute x rows of the fullest core: workers that share a core
+    wait for each other there, and the fullest of c cores has ceil(W / c) of W workers. Of a processor they are those of few rows,
+    as one and two workers have them, + compute x rows of a worker.
     """
     import ray
 
     n, n_trees, cores = args.rows or 400_000, 20, os.cpu_count() or 1
     X, y = made_up(n)
-    small, large = {}, {}
+    least = {}  # seconds on the clock, and of the processor, by the numbers of workers and rows
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
     for n_workers in 2 * (1, 2, 3, 4):  # twice, as something else may run on the machine at times
         with at.distributed.cluster(workers=n_workers) as cluster:
-            for rows, least in 2 * ((_FEW, small), (n, large)):
-                boosted(2 + n_trees).fit(X[:rows], y[:rows])
+            for n_rows in 2 * (_FEW, n):
+                boosted(2 + n_trees).fit(X[:n_rows], y[:n_rows])
                 seconds = [
-                    max(report.busy_seconds + report.waiting_seconds for report in of_round)
+                    (
+                        max(r.busy_seconds + r.waiting_seconds for r in of_round),
+                        max(r.processor_seconds for r in of_round),
+                    )
                     for of_round in cluster.reports[2:]
                 ]
-                least[n_workers] = min(least.get(n_workers, math.inf), float(np.median(seconds)))
+                before = least.get((n_workers, n_rows), (math.inf, math.inf))
+                least[n_workers, n_rows] = tuple(np.minimum(before, np.median(seconds, axis=0)))
     ray.shutdown()
-    per_worker, compute = max(small[2] - small[1], 1e-6), (large[1] - small[1]) / (n - _FEW)
+    small, large = ({w: least[w, n_rows] for w in (1, 2, 3, 4)} for n_rows in (_FEW, n))
+    per_worker = max(small[2][0] - small[1][0], 1e-6)
+    compute, compute_of_processor = (np.array(large[1]) - small[1]) / (n - _FEW)
     rows = {}
-    for n_workers, measured in large.items():
-        told = small[n_workers] + compute * (n - _FEW) * math.ceil(n_workers / cores) / n_workers
-        rows[n_workers] = {
-            "measured": measured,
-            "few_rows": small[n_workers],
-            "model": told,
-            "off": told / measured - 1,
-        }
+    for w in large:
+        on_clock = small[w][0] + compute * (n - _FEW) * math.ceil(w / cores) / w
+        few = small[1][1] + (small[2][1] - small[1][1]) * (w - 1)
+        of_processor = few + compute_of_processor * (n - _FEW) / w
+        rows[w] = {
+            "few_rows": small[w][0], "model": on_clock, "measured": large[w][0], "off": on_clock / large[w][0] - 1,
+            "processor_model": of_processor, "processor_measured": large[w][1], "processor_off": of_processor / large[w][1] - 1,
+        }  # fmt: skip
+        print(
+            f"model: {w} workers, {n:,} rows: {on_clock * 1e3:.0f} ms per tree foretold and {large[w][0] * 1e3:.0f} measured on "
+            f"the clock ({rows[w]['off']:+.0%}); of a worker's processor {of_processor * 1e3:.1f} and {large[w][1] * 1e3:.1f} "
+            f"({rows[w]['processor_off']:+.0%})"
+        )
     print(
         f"model: {compute * 1e6:.4f} s per tree and million rows; another worker costs {per_worker * 1e3:.2f} ms per tree"
     )
-    for n_workers, row in rows.items():
-        told = ", ".join(f"{name} {row[name] * 1e3:.0f} ms" for name in ("few_rows", "model", "measured"))
-        print(f"  {n_workers} workers, {n:,} rows, per tree: {told} ({row['off']:+.0%})")
     bandwidth = 1.25e9  # bytes per second: a 10 Gbit network
     histograms = (LEAVES - 1) * COLUMNS * BINS * 16
     ahead = {}
@@ -181,7 +191,7 @@ def cost_model(args):
             seconds = (
                 compute * total / n_workers
                 + histograms * (n_workers - 1) / n_workers / bandwidth
-                + small[1]
+                + small[1][0]
                 + per_worker * (n_workers - 1)
             )
             ahead[f"{total} rows, {n_workers} workers"] = seconds
@@ -351,7 +361,8 @@ def _out_of_core(files, n_trees):
 def rivals(args):
     """Seconds of trees until a loss on new rows: LightGBM's socket mode and XGBoost's collective with two workers, beside ours.
 
-    Same rows, leaves, bins, learning rate and number of threads. Preparing the rows, and the first two trees, are not counted.
+    Same rows, leaves, bins, learning rate and number of threads. Preparing the rows, and the first two trees, are not counted; of
+    processors, those of the busier worker are, and here those of the driver besides.
     """
     n, n_trees = args.rows or 400_000, args.trees
     X, y = made_up(n)
@@ -359,14 +370,16 @@ def rivals(args):
         "lightgbm": race(lightgbm_worker, X, y, n_trees, [free_port() for _ in range(2)]),
         "xgboost": race(xgboost_worker, X, y, n_trees, free_port()),
     }
-    with at.distributed.cluster(workers=2):
+    with at.distributed.cluster(workers=2) as cluster:
         boosted(2).fit(X, y)
-        began = time.perf_counter()
-        boosted(2).fit(X, y)
-        short = time.perf_counter() - began
-        began = time.perf_counter()
-        model = boosted(2 + n_trees).fit(X, y)
-        per_tree = (time.perf_counter() - began - short) / n_trees
+        moments = [(time.perf_counter(), own_seconds())]
+        for number in (2, 2 + n_trees):
+            model = boosted(number).fit(X, y)
+            moments.append((time.perf_counter(), own_seconds()))
+        rounds = cluster.reports[2:]
+    clock, of_driver = np.array([-1, 1]) @ np.diff(moments, axis=0) / n_trees
+    of_worker = np.mean([max(report.processor_seconds for report in of_round) for of_round in rounds])
+    per_tree = {"clock": float(clock), "processor": float(of_worker + of_driver)}
     fresh, truth = made_up(50_000, seed=9)
     _, *losses = (log_loss(answer.probabilities[:, 1], truth) for answer in model.stages(fresh))
     found["ours"] = per_tree, losses
@@ -378,11 +391,12 @@ def rivals(args):
             "seconds_per_tree": per_tree,
             "last_loss": losses[-1],
             "trees_to_loss": needed,
-            "seconds_to_loss": needed * per_tree,
+            "seconds_to_loss": {what: needed * seconds for what, seconds in per_tree.items()},
         }
         print(
-            f"rivals: {name}: {per_tree * 1e3:.0f} ms per tree; log loss {reached:.4f} on new rows after {needed} trees and "
-            f"{needed * per_tree:.2f} s; {losses[-1]:.4f} after {2 + n_trees}"
+            f"rivals: {name}: {per_tree['clock'] * 1e3:.0f} ms per tree on the clock, {per_tree['processor'] * 1e3:.0f} of the "
+            f"busier worker's processor; log loss {reached:.4f} on new rows after {needed} trees, {losses[-1]:.4f} after "
+            f"{2 + n_trees}"
         )
     return out
 
