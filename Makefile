@@ -24,6 +24,10 @@ SIDE_BY_SIDE := -n $(WORKERS) --dist worksteal
 # pytest's summary counts the reruns.
 AGAIN := --reruns 2
 
+# $(1): a marker; only files that have it are collected. A cluster of Ray is as many processes as the machine has processors,
+# which wait for each other: its tests run by themselves, one after the other.
+files_marked = $$(grep -rl --include='*.py' 'mark\.$(1)' tests research)
+
 # A development environment can run the demonstration too.
 READY := $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.demo)
 
@@ -46,13 +50,14 @@ demo: $(READY) ## train on bundled data, show the curve, write a report to demo/
 build: $(VENV)/.dev ## install the package in place, with everything the checks need
 
 test: $(VENV)/.dev native-test ## all tests: native (plain and sanitized), Python, docstrings, documentation; networks only where torch is installed
-	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not realtime"
-	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -m realtime $(AGAIN) $$(grep -rl --include='*.py' 'mark\.realtime' tests research)
+	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not ray and not realtime"
+	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -m ray $(call files_marked,ray)
+	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -m realtime $(AGAIN) $(call files_marked,realtime)
 
 test-all: $(VENV)/.all test ## the same with torch (a wheel for CPUs where there is no GPU) and Ray, which are installed first
 
 quick: $(VENV)/.dev ## the Python tests without the slow ones
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not realtime"
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not ray and not realtime"
 
 native-test: $(VENV)/.dev ## the native unit tests, plain and under address and undefined-behaviour sanitizers
 	$(call build_native_tests,plain,OFF)
@@ -77,7 +82,7 @@ compare: $(VENV)/.dev ## measurements of the hot paths at two commits: make comp
 
 coverage: $(VENV)/.dev ## share of the lines that the tests without the slow ones run, by file
 	@$(BIN)/python -m pip install -q pytest-cov
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not realtime" --cov=anytime --cov-report=term:skip-covered
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not ray and not realtime" --cov=anytime --cov-report=term:skip-covered
 
 reproduce: $(VENV)/.dev ## the measurements of a page of results again: make reproduce WORK=hu_linear (without WORK: the list)
 	@$(BIN)/python benchmarks/reproduce.py $(WORK)

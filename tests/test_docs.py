@@ -60,7 +60,11 @@ def _line_in_page(error: Exception, page: Path) -> int | None:
     return lines[-1] if lines else None
 
 
-PAGES_WITH_CODE = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
+PAGES_WITH_CODE = [
+    pytest.param(page, marks=[pytest.mark.ray] if "from ray" in text else [])
+    for page in PAGES
+    if "```python" in (text := page.read_text(encoding="utf-8"))
+]
 
 
 @pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -18,7 +18,7 @@ HEAVY = ["sklearn", "pandas", "matplotlib", "lightgbm", "xgboost", "torch"]
 def python(code: str) -> str:
     """What a fresh interpreter prints when it runs ``code``."""
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout.strip()
 
 
 @pytest.mark.realtime

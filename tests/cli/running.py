@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from typer.testing import CliRunner, Result
 
@@ -15,7 +18,8 @@ from anytime.cli.app import app
 
 def run(*arguments: Any, code: int = 0, given: str | None = None) -> Result:
     """Run ``anytime ARGUMENTS`` with ``given`` on standard input, and check how it ended."""
-    result = CliRunner().invoke(app, [str(a) for a in arguments], input=given)
+    with patch("anytime.cli.tables._WORTH_A_LINE", math.inf):  # no word on what a slow machine takes
+        result = CliRunner().invoke(app, [str(a) for a in arguments], input=given)
     assert result.exit_code == code, result.output
     return result
 
@@ -34,6 +38,11 @@ def process(*arguments: Any, folder: Path | None = None, **options: Any) -> subp
     command = [sys.executable, "-m", "anytime.cli", *map(str, arguments)]
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, cwd=folder, **pipes | options)
+
+
+def without_seconds(told: str) -> str:
+    """What a process has told, less the lines on what took long."""
+    return re.sub(r"(?m)^.*: \d+\.\d s\n", "", told)
 
 
 def hear_ctrl_c() -> None:

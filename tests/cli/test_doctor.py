@@ -95,6 +95,6 @@ def test_shell_completes_commands() -> None:
         "import sys; sys.argv[0] = 'anytime'; from anytime.cli import main; main()",
     ]
     said = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=60, check=False
+        command, env=environment, capture_output=True, text=True, timeout=300, check=False
     ).stdout
     assert said.split() == ["inspect"]

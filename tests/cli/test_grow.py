@@ -222,7 +222,7 @@ def test_ctrl_c_keeps_what_there_is(table: Path) -> None:
         if line.startswith("model 0"):
             break
     growing.send_signal(signal.SIGINT)
-    said, _ = growing.communicate(timeout=60)
+    said, _ = growing.communicate(timeout=300)
     assert growing.returncode == 0
     assert "trained" in said
     assert at.load(file).n_stages_ >= 1

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import anytime as at
-from tests.cli.running import hear_ctrl_c, process, run
+from tests.cli.running import hear_ctrl_c, process, run, without_seconds
 
 
 def test_version() -> None:
@@ -41,7 +41,7 @@ def test_help_takes_less_than_half_a_second() -> None:
     taken = []
     for _ in range(3):
         before = seconds()
-        process("--help").communicate(timeout=60)
+        process("--help").communicate(timeout=300)
         taken.append(seconds() - before)
     assert min(taken) < 0.5
 
@@ -64,8 +64,8 @@ def test_reader_that_leaves_is_no_error(folder: Path, tmp_path: Path, command: s
     os.close(read)  # nobody will ever read
     with process(command, folder / "sick.anytime", *extra, stdout=write) as running:
         os.close(write)
-        _, said = running.communicate(timeout=60)
-    assert said == ""
+        _, said = running.communicate(timeout=300)
+    assert without_seconds(said) == ""
     assert running.returncode == 141
 
 
@@ -82,18 +82,18 @@ def test_ctrl_c_is_one_line(tmp_path: Path) -> None:
             assert running.poll() is None
             time.sleep(0.01)
         running.send_signal(signal.SIGINT)
-        _, said = running.communicate(timeout=60)
-    assert said.split("\n") == ["", "anytime: error: interrupted", ""]
+        _, said = running.communicate(timeout=300)
+    assert without_seconds(said).split("\n") == ["", "anytime: error: interrupted", ""]
     assert running.returncode == 130
 
 
 def test_terminal_that_knows_ascii_only(folder: Path) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     arguments = ["curve", folder / "sick.anytime", folder / "patients.csv", "-t", "sick"]
-    said, wrong = process(*arguments, env=environment).communicate(timeout=60)
+    said, wrong = process(*arguments, env=environment).communicate(timeout=300)
     assert said.isascii()
     assert "?" not in said
-    assert wrong == ""
+    assert without_seconds(wrong) == ""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals there")

@@ -11,11 +11,13 @@ def running():
     """Ray, with room for four workers."""
     ray = pytest.importorskip("ray", reason='needs Ray: pip install "anytime[ray]"')
     ray.init(
+        address="local",  # whatever RAY_ADDRESS says
         num_cpus=4,
         include_dashboard=False,
         log_to_driver=False,
         object_store_memory=128 << 20,
         logging_level="error",
+        _system_config={"worker_niceness": 0},  # else any other program comes before its workers
     )
     yield ray
     ray.shutdown()

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 schema = pytest.importorskip("ray.serve.schema", reason='needs Ray Serve: pip install "anytime[ray,serve]"')
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = pytest.mark.ray
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 CLUSTER, KUBERNETES = (

@@ -14,7 +14,7 @@ import anytime as at
 from anytime.distributed import WorkersLostError
 from anytime.spreading import side_by_side
 
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = pytest.mark.ray
 
 DRIVER = """
 import sys, numpy as np, anytime as at
@@ -36,14 +36,14 @@ print(len(cluster.reports), "rounds")
 def test_a_fit_goes_on_after_kill_9_of_the_program(running, tmp_path):
     arguments = [sys.executable, "-c", DRIVER, running.get_runtime_context().gcs_address, str(tmp_path)]
     with subprocess.Popen([*arguments, "100000"]) as driver:  # rounds that it will not do
-        ends = time.monotonic() + 60
+        ends = time.monotonic() + 300
         while rounds_kept(tmp_path) < 3 and time.monotonic() < ends:
             time.sleep(0.01)
         os.kill(driver.pid, signal.SIGKILL)
     n_kept = rounds_kept(tmp_path)
     assert n_kept >= 3
     done = subprocess.run(
-        [*arguments, str(n_kept + 5)], capture_output=True, text=True, timeout=120, check=True
+        [*arguments, str(n_kept + 5)], capture_output=True, text=True, timeout=600, check=True
     )
     assert re.search(r"(\d+) rounds", done.stdout)[1] == "5"
     assert (tmp_path / "together.anytime").read_bytes() == (tmp_path / "alone.anytime").read_bytes()
@@ -75,7 +75,7 @@ with at.distributed.cluster(workers=2, object_store_memory=100_000_000, logging_
 
 def test_out_of_memory_ends_in_one_sentence_with_nothing_half_written(running, tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", HUNGRY, str(tmp_path)], capture_output=True, text=True, timeout=180, check=True
+        [sys.executable, "-c", HUNGRY, str(tmp_path)], capture_output=True, text=True, timeout=600, check=True
     )
     said = [line for line in done.stdout.splitlines() if line.startswith("SAID")]
     assert len(said) == 2, done.stdout + done.stderr

@@ -24,7 +24,7 @@ from anytime.distributed.worker import RoundReport
 from anytime.losses import training_loss
 from anytime.spreading import CLUSTER, side_by_side
 
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = pytest.mark.ray
 COSTS = at.FeatureCosts([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
 
 

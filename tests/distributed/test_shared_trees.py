@@ -18,7 +18,7 @@ class Room:
     """Where threads leave messages for each other."""
 
     def __init__(self, size):
-        self.size, self.barrier, self.left = size, threading.Barrier(size, timeout=20), [None] * size
+        self.size, self.barrier, self.left = size, threading.Barrier(size, timeout=120), [None] * size
 
 
 class Peer:

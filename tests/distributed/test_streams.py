@@ -9,7 +9,7 @@ import pytest
 import anytime as at
 from anytime.distributed.streams import StreamWorker, _shard_of
 
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = pytest.mark.ray
 KEYS = [f"sensor {k}" for k in range(7)]
 
 

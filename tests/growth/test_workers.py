@@ -87,16 +87,22 @@ def test_a_problem_that_cannot_be_copied_says_so(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class TellsDevice(ToyGrowth):
-    """Notes which GPU its process may see."""
+    """Notes which GPU its process may see, once both processes have jobs."""
+
+    signs: Path = Path()
 
     def run(self, job: Job, folder: Path, stop: Any) -> Any:
         outcome = super().run(job, folder, stop)
         outcome.notes["gpu"] = os.environ.get("CUDA_VISIBLE_DEVICES")
+        (self.signs / f"gpu-{outcome.notes['gpu']}").touch()
+        due = time.monotonic() + 60
+        while job.kind == "candidates" and len(list(self.signs.glob("gpu-*"))) < 2 and time.monotonic() < due:
+            time.sleep(0.01)
         return outcome
 
 
 def test_each_process_has_one_gpu(tmp_path: Path) -> None:
-    problem = TellsDevice(n_batches=3, seconds_per_batch=0.05)
+    problem = TellsDevice(n_batches=3, seconds_per_batch=0.05, signs=tmp_path)
     search = grown(tmp_path, 7, problem=problem, workers=LocalWorkers(2, gpus=["3", "5"]))
     assert {model.notes["gpu"] for model in search.models} == {"3", "5"}
 
@@ -147,7 +153,7 @@ def test_a_job_that_does_not_stop_is_ended_and_runs_again(
     search = GrowthSearch(Deaf(), tmp_path, workers=LocalWorkers(1))
     began = time.monotonic()
     search.run(stop=lambda: (tmp_path / "begun").exists())
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 80
     assert search.ended_by == "stop"
     assert not search.failures
     assert pool_of(grown(tmp_path, 3)) == pool_of(grown(tmp_path / "straight", 3))
@@ -200,7 +206,7 @@ def test_workers_end_when_their_search_is_killed(tmp_path: Path) -> None:
     assert is_running(worker)  # negative control
     driver.kill()
     driver.wait()
-    due = time.monotonic() + 10
+    due = time.monotonic() + 120
     while is_running(worker) and time.monotonic() < due:
         time.sleep(0.02)
     assert not is_running(worker)
@@ -222,8 +228,9 @@ def test_ray_that_is_not_there_is_a_clear_error(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.slow
+@pytest.mark.ray
 def test_ray_actors_give_the_same_pool_and_survive_deaths(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
+    pytest.importorskip("ray", reason='needs Ray: pip install "anytime[ray]"')
     search = grown(tmp_path / "ray", 5, problem=ToyGrowth(deadly=(2, 3)), workers=RayWorkers(1))
     assert pool_of(search) == pool_of(grown(tmp_path / "straight", 5))
     two = grown(
@@ -234,8 +241,9 @@ def test_ray_actors_give_the_same_pool_and_survive_deaths(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.ray
 def test_stop_reaches_ray_actors(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
+    pytest.importorskip("ray", reason='needs Ray: pip install "anytime[ray]"')
     grown(tmp_path, 2)
     search = GrowthSearch(ToyGrowth(n_batches=5000, seconds_per_batch=0.02), tmp_path, workers=RayWorkers(1))
     search.run(stop=lambda: len(processes_of(tmp_path)) == 2)

@@ -252,5 +252,5 @@ def test_forked_workers_answer(tmp_path, pictures, seeing):
         "    model.predict(X); os._exit(0 if torch.get_num_threads() == 1 else 1)\n"
         "sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
     )
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "m.anytime")], timeout=120)
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "m.anytime")], timeout=300)
     assert done.returncode == 0

@@ -78,7 +78,7 @@ def trained_apart(what, folder, ranks=(0, 1)):
         for rank in ranks
     ]
     for process in processes:
-        errors = process.communicate(timeout=100)[1]
+        errors = process.communicate(timeout=300)[1]
         assert process.returncode == 0, errors.decode()
     return [torch.load(folder / f"{what}{rank}.pt", weights_only=True) for rank in ranks]
 
@@ -135,7 +135,7 @@ def test_a_real_interrupt_leaves_a_usable_model():
         for _ in range(3):
             assert "] epoch" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=60)[0]
+        said = process.communicate(timeout=300)[0]
     finally:
         process.kill()
     assert process.returncode == 0

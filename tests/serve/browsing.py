@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pytest
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
+
+PATIENCE = 60_000  # milliseconds for what a page does at once where the machine is idle
+playwright.expect.set_options(timeout=PATIENCE)
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -25,6 +28,15 @@ def browsing() -> Iterator[playwright.Browser]:
         browser.close()
 
 
+def wait_until(tab: playwright.Page, holds: Callable[[], bool]) -> None:
+    """Wait for something that no element of the page shows."""
+    for _ in range(PATIENCE // 20):
+        if holds():
+            return
+        tab.wait_for_timeout(20)
+    raise AssertionError("waited in vain")
+
+
 @contextmanager
 def visiting(
     browser: playwright.Browser, address: str, expected: tuple[str, ...] = (), **context: object
@@ -35,7 +47,7 @@ def visiting(
     tab.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
     tab.on("console", lambda line: line.type in ("error", "warning") and complaints.append(line.text))
     tab.on("pageerror", lambda error: complaints.append(str(error)))
-    tab.set_default_timeout(5000)
+    tab.set_default_timeout(PATIENCE)
     tab.goto(address)
     try:
         yield tab

@@ -163,7 +163,7 @@ class Running:
     def port(self):
         return int(self.address.rsplit(":", 1)[1])
 
-    def request(self, path, body=None, headers=None, timeout=10.0):
+    def request(self, path, body=None, headers=None, timeout=60.0):
         """Status and JSON of one request over a new connection."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.address + path, data=data, headers=headers or {})
@@ -212,15 +212,15 @@ def running(folder: Path, *arguments, models=None, environment=None):
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             try:
-                process.wait(20)
+                process.wait(120)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
         process.stdout.close()
 
 
-def wait_for(holds, seconds=20.0):
-    """Wait until something holds."""
+def wait_for(holds, seconds=120.0):
+    """Wait until something holds, however slow the machine is; it is as good as never if it has not by then."""
     ends = time.monotonic() + seconds
     while True:
         try:
@@ -230,3 +230,10 @@ def wait_for(holds, seconds=20.0):
             pass
         assert time.monotonic() < ends, "waited in vain"
         time.sleep(0.02)
+
+
+async def until(holds, seconds=120.0):
+    """The same, while the event loop goes on."""
+    async with asyncio.timeout(seconds):
+        while not holds():
+            await asyncio.sleep(0.002)

@@ -29,6 +29,7 @@ from tests.serve.serving import (
     regressor,
     saved,
     table,
+    until,
     with_words,
 )
 
@@ -459,7 +460,7 @@ def test_who_leaves_a_stream_is_no_longer_worked_for(tmp_path, monkeypatch):
     async def main():
         async with client(server):
             work, _ = asgi(server, "/stream", leaving())
-            await asyncio.wait_for(work, 5)
+            await asyncio.wait_for(work, 60)
 
     asyncio.run(main())
     assert ended == [True]
@@ -598,6 +599,7 @@ def asgi(server, path, messages, headers=(), method="POST"):
     return server(scope, receive, send), sent
 
 
+@pytest.mark.realtime
 def test_time_counts_from_the_end_of_the_body(tmp_path):
     """Who sends slowly is not late for that, and has the same time for the answer as everybody."""
     server = application(tmp_path, slo=0.3)
@@ -631,7 +633,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(tmp_path, monkeypatch):
     async def main():
         async with client(server):
             work, sent = asgi(server, "/predict", never())
-            await asyncio.wait_for(work, 5)
+            await asyncio.wait_for(work, 60)
             return sent
 
     head, body = asyncio.run(main())
@@ -858,7 +860,7 @@ def test_a_model_that_was_replaced_is_forgotten(tmp_path):
             saved(tmp_path, patients=classifier(seed=1))
             assert (await talks.post("/v2/repository/models/patients/load")).status_code == 200
             assert (await talks.post("/predict", json=row)).status_code == 200
-            await asyncio.sleep(0.05)
+            await until(lambda: old() is None)
             return old()
 
     gc.collect()

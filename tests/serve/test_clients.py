@@ -165,7 +165,7 @@ def test_triton_is_refused_in_one_sentence(client):
 def test_an_answer_leaves_in_one_piece(server):
     body = b'{"model": "patients", "row": [0, 0, 0, 0, 0]}'
     head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n" % len(body)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as wire:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as wire:
         for _ in range(5):
             wire.sendall(head + b"\r\n" + body)
             answer = wire.recv(1 << 16)
@@ -181,7 +181,7 @@ def test_an_answer_leaves_in_one_piece(server):
 
 
 def test_too_large_a_body_is_refused_before_it_is_sent(server):
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as wire:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as wire:
         wire.sendall(b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n")
         assert wire.recv(1 << 16).startswith(b"HTTP/1.1 413")
 

@@ -163,7 +163,7 @@ def test_an_extractor_that_hangs_does_not_make_the_answer_late(model, caplog):
     served = asked(
         model,
         nothing_sent(RAWS[:1], deadline=0.1),
-        Extractors(features(dear=lambda raw: release.wait(20))),
+        Extractors(features(dear=lambda raw: release.wait(120))),
         slo=5.0,
     )
     release.set()
@@ -186,20 +186,26 @@ def test_a_timeout_fails_the_group_and_the_rest_answers(model):
 def test_no_more_calls_run_at_once_than_the_limit_says(model):
     lock, running, most = threading.Lock(), 0, 0
 
-    def dear(raw):
-        nonlocal running, most
-        with lock:
-            running += 1
-            most = max(most, running)
-        time.sleep(0.01)
-        with lock:
-            running -= 1
-        return raw["c"]
+    def waiting_for(others):
+        """An extractor whose calls end in groups: each waits until so many have begun."""
+        begun = threading.Barrier(others, timeout=60)
 
-    served = asked(model, nothing_sent(RAWS * 6), Extractors(features(dear), limits={"dear": 2}))
+        def dear(raw):
+            nonlocal running, most
+            with lock:
+                running += 1
+                most = max(most, running)
+            begun.wait()
+            with lock:
+                running -= 1
+            return raw["c"]
+
+        return features(dear)
+
+    served = asked(model, nothing_sent(RAWS * 6), Extractors(waiting_for(2), limits={"dear": 2}))
     assert most == 2
     np.testing.assert_array_equal(served.probabilities, model.answer(np.tile(X, (6, 1))).probabilities)
-    asked(model, nothing_sent(RAWS * 6), Extractors(features(dear)))
+    asked(model, nothing_sent(RAWS * 6), Extractors(waiting_for(3)))
     assert most > 2  # without a limit more do
 
 
@@ -211,7 +217,7 @@ def test_calls_of_an_extractor_that_hangs_do_not_pile_up(model, monkeypatch, is_
 
     def hangs(raw):
         calls.append(raw)
-        release.wait(20)
+        release.wait(120)
 
     async def hangs_on_a_loop(raw):
         calls.append(raw)
@@ -267,7 +273,7 @@ def test_calls_of_one_who_has_left_are_not_made(model):
     def dear(raw):
         calls.append(raw)
         began.set()
-        release.wait(20)
+        release.wait(120)
         return raw["c"]
 
     async def main():

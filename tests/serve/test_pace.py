@@ -96,6 +96,7 @@ def test_a_measured_pace_grows_with_stages():
     assert given.per_row.shape == (81,)
 
 
+@pytest.mark.realtime
 def test_what_a_device_takes_to_start_is_not_its_pace():
     met = []
 

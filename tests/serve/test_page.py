@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.serve.browsing import browsing, playwright, visiting
+from tests.serve.browsing import browsing, playwright, visiting, wait_until
 from tests.serve.pretend import COLUMNS, COSTS, model, pretending
 
 expect = playwright.expect
@@ -162,12 +162,9 @@ def test_changed_row_is_what_the_server_is_asked_about(tab, server):
     field(tab, "ferritin").fill("7.5")
     field(tab, "glucose").fill("")
     field(tab, "ward").fill("C 3")
-    tab.wait_for_timeout(300)
     expected = [[61, None, 7.5, 12.5, 0.31, "C 3"]]
-    assert {path: body["rows"] for path, body in server[0].requests} == {
-        "/predict": expected,
-        "/stream": expected,
-    }
+    asked = {"/predict": expected, "/stream": expected}
+    wait_until(tab, lambda: {path: body["rows"] for path, body in server[0].requests} == asked)
 
 
 def test_refusal_is_shown_in_the_servers_words(browser, server):
@@ -234,8 +231,7 @@ def test_another_model_is_selected(browser, server):
         expect(drawn).to_have_attribute("d", LONG)  # its past was kept while the other one was looked at
         expect(tab.locator("#quality-chart")).to_contain_text("not validated")
         expect(tab.locator("#probabilities")).to_be_hidden()
-        tab.wait_for_timeout(200)
-        assert {body["model"] for _, body in pretend.requests} == {"patients", "houses"}
+        wait_until(tab, lambda: {body["model"] for _, body in pretend.requests} == {"patients", "houses"})
         assert "probabilities" not in pretend.requests[-1][1]
 
 

@@ -84,7 +84,7 @@ def test_moments_can_be_looked_at_again(browser, address, file):
         slider.press("Home")
         expect(tab.locator("#step-value")).to_have_text(re.compile(r"^1 of \d+ answers$"))
         tab.get_by_role("button", name="Watch again").click()
-        expect(tab.locator("#label-share")).to_have_text("100 %", timeout=8000)
+        expect(tab.locator("#label-share")).to_have_text("100 %")
 
 
 def test_a_picture_can_be_dropped_and_what_is_none_is_refused(browser, address, file):
@@ -102,7 +102,7 @@ def test_large_pictures_are_made_smaller_before_they_are_sent(browser, address, 
     Image.fromarray(halves.repeat(1600, axis=1)).save(path)
     with visiting(browser, address) as tab:
         tab.set_input_files("#file", path)
-        expect(tab.locator("#label-stage")).to_contain_text("of", timeout=15000)
+        expect(tab.locator("#label-stage")).to_contain_text("of")
         canvas = "document.getElementById('canvas')"
         assert tab.evaluate(f"[{canvas}.width, {canvas}.height]") == [640, 480]
 

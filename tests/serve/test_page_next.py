@@ -8,7 +8,7 @@ import urllib.request
 import pytest
 
 import anytime as at
-from tests.serve.browsing import browsing, playwright, visiting
+from tests.serve.browsing import browsing, playwright, visiting, wait_until
 from tests.serve.pretend import model as described
 from tests.serve.pretend import pretending
 from tests.serve.serving import COSTS, running, table
@@ -58,8 +58,7 @@ def test_nothing_is_asked_before_somebody_looks_and_what_changes_is_asked_again(
         expect(tab.locator("#advice")).to_have_text("Now benign. Buy 'blood' next.")
         assert asked(pretend)[-1]["bought"] == ["record"]
         tab.get_by_role("textbox", name="age", exact=True).fill("70")
-        tab.wait_for_timeout(400)
-        assert asked(pretend)[-1]["row"][0] == 70
+        wait_until(tab, lambda: asked(pretend)[-1]["row"][0] == 70)
 
 
 def test_a_model_without_groups_has_nothing_to_ask(browser):

@@ -31,7 +31,7 @@ def exchange(request, reply, answers=1):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(request)
         for _ in range(answers):
-            last = await asyncio.wait_for(reader.read(65536), 5)
+            last = await asyncio.wait_for(reader.read(65536), 60)
         release.set()
         server.should_exit = True
         writer.close()

@@ -33,7 +33,7 @@ class Clients:
         while not self.stopped.is_set():
             try:
                 connection = connection or http.client.HTTPConnection(
-                    "127.0.0.1", self.server.port, timeout=10
+                    "127.0.0.1", self.server.port, timeout=60
                 )
                 connection.request("POST", "/predict", body)
                 response = connection.getresponse()
@@ -53,7 +53,7 @@ class Clients:
     def __exit__(self, *_):
         self.stopped.set()
         for thread in self.threads:
-            thread.join(15)
+            thread.join(60)
 
 
 def workers_of(server):
@@ -155,8 +155,8 @@ def test_what_is_held_is_answered_before_the_end(tmp_path, workers):
         asking.start()
         wait_for(lambda: sum(worker["open"] for worker in workers_of(server)) > 1)  # this look, and the rows
         server.process.send_signal(signal.SIGTERM)
-        asking.join(30)
-        assert server.process.wait(30) == 0
+        asking.join(60)
+        assert server.process.wait(60) == 0
         status, answer = outcome[0]
         assert status == 200
         assert len(answer["predictions"]) == len(rows)
