@@ -18,7 +18,6 @@ import csv
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from decimal import Decimal
@@ -31,18 +30,29 @@ from numpy.typing import ArrayLike, NDArray
 
 from anytime._native import CostTable, Ledger
 from anytime.discounts import is_discount_table, prices_with_steps, read_discount_table
+from anytime.price_checks import (
+    Column,
+    by_name,
+    checked_prices,
+    checked_requirements,
+    columns_of,
+    decimals,
+    has_keys,
+    is_integer,
+    listing,
+    one_group_per_column,
+    overlap,
+    reject_cycles,
+    reject_overlaps,
+    repeated,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["BoundCosts", "FeatureCosts", "Ledger"]
 
-Column = str | int
-
 UNLIMITED = np.iinfo(np.int64).max  # a budget in ticks that buys everything
-_ROOMY_TICKS = 10**13  # a total that leaves ample room below 2**62 for the cost of evaluating stages
-_MOST_TICKS = 2**53  # whole numbers up to this, and powers of ten up to 10**22, are exact as floats
-_MOST_ZEROS = 22
 _POSITION = re.compile("0|[1-9][0-9]{0,17}")  # what a table reads as the position of a column, not as a name
 
 
@@ -99,24 +109,24 @@ class FeatureCosts:
                 "FeatureCosts needs prices: one per column, or a mapping from group name to price"
             )
         if groups is None:
-            groups, prices = _one_group_per_column(prices)
-        elif not _has_keys(prices):
+            groups, prices = one_group_per_column(prices)
+        elif not has_keys(prices):
             raise ValueError("with groups, prices must be a mapping from group name to price")
         self.groups: dict[str, tuple[Column, ...]] = {
-            name: _columns_of(name, columns) for name, columns in _by_name(groups, "groups").items()
+            name: columns_of(name, columns) for name, columns in by_name(groups, "groups").items()
         }
-        self.prices: dict[str, float] = _checked_prices(self.groups, prices, "price")
-        self.requires: dict[str, tuple[str, ...]] = _checked_requirements(self.groups, requires or {})
+        self.prices: dict[str, float] = checked_prices(self.groups, prices, "price")
+        self.requires: dict[str, tuple[str, ...]] = checked_requirements(self.groups, requires or {})
         self.unit = unit
         self.tails: dict[str, float] | None = (
-            None if tails is None else _checked_prices(self.groups, tails, "tail price")
+            None if tails is None else checked_prices(self.groups, tails, "tail price")
         )
-        _reject_overlaps(self.groups)
-        _reject_cycles(self.requires)
+        reject_overlaps(self.groups)
+        reject_cycles(self.requires)
         self._names = tuple(self.groups)
-        self._decimals = _decimals(self.prices)
-        self._per_unit = 10.0 ** max(self._decimals, 0)  # ticks in a unit
-        self._units = 10.0 ** max(-self._decimals, 0)  # units in a tick; one of the two is 1
+        self.decimals = decimals(self.prices)
+        self._per_unit = 10.0 ** max(self.decimals, 0)  # ticks in a unit
+        self._units = 10.0 ** max(-self.decimals, 0)  # units in a tick; one of the two is 1
 
     # ------------------------------------------------------------------ reading prices
 
@@ -132,7 +142,7 @@ class FeatureCosts:
         while pending:
             name = pending[-1]
             if name not in self.groups:
-                raise ValueError(f"no group {name!r}; the groups are {_listing(self.groups)}")
+                raise ValueError(f"no group {name!r}; the groups are {listing(self.groups)}")
             if needed := [other for other in self.requires.get(name, ()) if other not in closed]:
                 pending += needed[::-1]
             else:
@@ -154,7 +164,7 @@ class FeatureCosts:
 
     def ticks(self, amount: float) -> int:
         """The most ticks that do not exceed ``amount``; a positive amount, such as an evaluation cost, is at least one tick."""
-        ticks = int(Decimal(repr(float(amount))).scaleb(self._decimals))
+        ticks = int(Decimal(repr(float(amount))).scaleb(self.decimals))
         return max(ticks, 1) if amount > 0 else ticks
 
     def amount(self, ticks: int) -> float:
@@ -193,13 +203,13 @@ class FeatureCosts:
                 f"costs has {prices} for {n_columns} columns; give each column one (it may be 0)"
             )
         position = {str(name): j for j, name in enumerate(names)} if names is not None else {}
-        position |= dict.fromkeys(_repeated(() if names is None else names), -1)
+        position |= dict.fromkeys(repeated(() if names is None else names), -1)
         column_group = np.full(n_columns, -1, dtype=np.int32)
         for g, (group, columns) in enumerate(self.groups.items()):
             for column in columns:
                 j = self._locate(group, column, position, n_columns, names is not None)
                 if column_group[j] >= 0:
-                    raise _overlap(self.names[column_group[j]], group, column)
+                    raise overlap(self.names[column_group[j]], group, column)
                 column_group[j] = g
         free = np.flatnonzero(column_group < 0)
         if free.size:
@@ -257,16 +267,16 @@ class FeatureCosts:
         unknown = set(data) - {"unit", "groups"}
         if unknown:
             raise ValueError(
-                f"a cost description has the keys 'unit' and 'groups', not {_listing(sorted(unknown))}"
+                f"a cost description has the keys 'unit' and 'groups', not {listing(sorted(unknown))}"
             )
         groups, prices, requires, tails = {}, {}, {}, {}
-        for name, entry in _by_name(_mapping(data["groups"], "groups"), "groups").items():
+        for name, entry in by_name(_mapping(data["groups"], "groups"), "groups").items():
             if isinstance(entry, int | float):  # the price of the column of that name
                 entry = {"price": entry}
             entry = _mapping(entry, f"group {name!r}")
             unknown = set(entry) - {"price", "columns", "requires", "tail"}
             if unknown:
-                raise ValueError(f"group {name!r} has unknown keys {_listing(sorted(map(str, unknown)))}")
+                raise ValueError(f"group {name!r} has unknown keys {listing(sorted(map(str, unknown)))}")
             if "price" not in entry:
                 raise ValueError(f"group {name!r} has no price")
             groups[name] = entry.get("columns", [name])
@@ -319,7 +329,7 @@ class FeatureCosts:
         table = table.astype(object).where(table.notna(), None)
         units = {u for u in table["unit"].dropna() if u} if "unit" in table.columns else set()
         if len(units) > 1:
-            raise ValueError(f"a cost table has one unit, not {_listing(sorted(units))}")
+            raise ValueError(f"a cost table has one unit, not {listing(sorted(units))}")
         unit = units.pop() if units else None
         records = table.to_dict(orient="records")
         if is_discount_table(table.columns):
@@ -330,7 +340,7 @@ class FeatureCosts:
             return cls(priced, groups=of_tests, requires=needs, unit=unit)
         for needed in ("group", "price"):
             if needed not in table.columns:
-                raise ValueError(f"a cost table needs a column {needed!r}; it has {_listing(table.columns)}")
+                raise ValueError(f"a cost table needs a column {needed!r}; it has {listing(table.columns)}")
         groups: dict[str, list[Any]] = {}
         prices, requires, tails = {}, {}, {}
         for row, record in enumerate(records):
@@ -381,8 +391,8 @@ class FeatureCosts:
         if costs is None:
             if names is None:
                 return cls(np.ones(n_columns), unit="columns")
-            if repeated := _repeated(names):
-                raise ValueError(f"X has several columns called {_listing(repeated)}; rename them")
+            if twice := repeated(names):
+                raise ValueError(f"X has several columns called {listing(twice)}; rename them")
             return cls({str(name): 1.0 for name in names}, unit="columns")
         if isinstance(costs, cls):
             return costs
@@ -391,7 +401,7 @@ class FeatureCosts:
             return cls.read(costs)
         if isinstance(costs, Mapping):
             return cls.from_dict(costs)
-        if not _has_keys(costs) and hasattr(costs, "to_dict") and hasattr(costs, "columns"):
+        if not has_keys(costs) and hasattr(costs, "to_dict") and hasattr(costs, "columns"):
             return cls.from_frame(costs)
         return cls(costs)
 
@@ -490,146 +500,6 @@ def _as_pandas(prices: Any) -> Any:
     return prices.to_pandas() if hasattr(prices, "to_pandas") else prices
 
 
-def _has_keys(prices: Any) -> bool:
-    """Whether ``prices`` go by key: a mapping or a pandas Series."""
-    return hasattr(prices, "items") and getattr(prices, "ndim", 1) == 1
-
-
-def _by_name(mapping: Any, what: str) -> dict[str, Any]:
-    """``mapping`` with its keys as text, none of them twice."""
-    listed = [(str(name), value) for name, value in mapping.items()]
-    if repeated := _repeated(name for name, _ in listed):
-        raise ValueError(f"{what} given twice for {_listing(repeated)}")
-    return dict(listed)
-
-
-def _repeated(names: Iterable[object]) -> list[str]:
-    return [name for name, count in Counter(map(str, names)).items() if count > 1]
-
-
-def _one_group_per_column(prices: Any) -> tuple[dict[str, list[Column]], dict[str, Any]]:
-    if _has_keys(prices):
-        keyed = [(f"x{k}" if _is_integer(k) else str(k), k, price) for k, price in prices.items()]
-        if repeated := _repeated(name for name, _, _ in keyed):
-            raise ValueError(f"price given twice for {_listing(repeated)} (the group of position 0 is 'x0')")
-        columns: dict[str, list[Column]] = {n: [int(k) if _is_integer(k) else n] for n, k, _ in keyed}
-        return columns, {name: price for name, _, price in keyed}
-    values = np.asarray(prices)
-    if values.ndim != 1:
-        raise ValueError(f"prices must be one number per column, not an array of shape {values.shape}")
-    names = [f"x{j}" for j in range(values.size)]
-    return {name: [j] for j, name in enumerate(names)}, dict(zip(names, values.tolist(), strict=True))
-
-
-def _columns_of(group: object, columns: Any) -> tuple[Column, ...]:
-    if isinstance(columns, str) or _is_integer(columns):
-        columns = [columns]
-    if columns is None or isinstance(columns, Mapping):
-        raise ValueError(f"group {group!r}: columns must be a list of names or positions")
-    out: list[Column] = []
-    for column in columns:
-        if not isinstance(column, str) and not _is_integer(column):
-            raise ValueError(f"group {group!r}: a column is a name or a position, not {column!r}")
-        out.append(str(column) if isinstance(column, str) else int(column))
-    return tuple(out)
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
-def _checked_prices(groups: Mapping[str, Any], prices: Any, what: str) -> dict[str, float]:
-    price_by_group = _by_name(prices, what)
-    if missing := [name for name in groups if name not in price_by_group]:
-        raise ValueError(f"no {what} for {_listing(missing)}")
-    if unknown := [name for name in price_by_group if name not in groups]:
-        raise ValueError(
-            f"{what} given for {_listing(unknown)}, which is not a group; the groups are {_listing(groups)}"
-        )
-    out = {}
-    for name in groups:
-        try:
-            value = float(price_by_group[name])
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"the {what} of {name!r} is {price_by_group[name]!r}, which is not a number"
-            ) from None
-        if not np.isfinite(value) or value < 0:
-            raise ValueError(f"the {what} of {name!r} is {value}; a price must be finite and not negative")
-        out[name] = value
-    return out
-
-
-def _checked_requirements(
-    groups: Mapping[str, Any], requires: Mapping[str, Sequence[str]]
-) -> dict[str, tuple[str, ...]]:
-    out: dict[str, tuple[str, ...]] = {}
-    for name, needed in requires.items():
-        listed = [needed] if isinstance(needed, str) else list(needed)
-        for group in [name, *listed]:
-            if str(group) not in groups:
-                raise ValueError(
-                    f"requires names {group!r}, which is not a group; the groups are {_listing(groups)}"
-                )
-        if listed:
-            out[str(name)] = tuple(dict.fromkeys(map(str, listed)))
-    return out
-
-
-def _reject_overlaps(groups: Mapping[str, tuple[Column, ...]]) -> None:
-    owner: dict[Column, str] = {}
-    for name, columns in groups.items():
-        for column in columns:
-            if column in owner:
-                raise _overlap(owner[column], name, column)
-            owner[column] = name
-
-
-def _reject_cycles(requires: Mapping[str, tuple[str, ...]]) -> None:
-    finished: set[str] = set()
-    for root in requires:
-        path, pending = [root], [iter(requires[root])]
-        while path:
-            needed = None if path[-1] in finished else next(pending[-1], None)
-            if needed is None:
-                finished.add(path.pop())
-                pending.pop()
-            elif needed in path:
-                cycle = [*path[path.index(needed) :], needed]
-                raise ValueError("groups require each other in a cycle: " + " -> ".join(map(repr, cycle)))
-            elif needed not in finished:
-                path.append(needed)
-                pending.append(iter(requires.get(needed, ())))
-
-
-def _decimals(prices: Mapping[str, float]) -> int:
-    """Decimals of a tick: enough for every price, and where possible coarse enough for evaluation costs far above them."""
-    exact = {name: Decimal(repr(price)).normalize() for name, price in prices.items() if price > 0}
-    if not exact:
-        return 8  # for stages of 1e-8 seconds, and for those of networks of 1e10 multiplications
-    total = sum(exact.values(), Decimal(0))
-    most = (_MOST_TICKS / total).adjusted()  # the finest tick at which the total can be counted
-    if most < -_MOST_ZEROS:
-        raise ValueError(f"the prices add up to {total:.3g}; count them in a larger unit")
-    needed = {name: -int(price.as_tuple().exponent) for name, price in exact.items()}
-    length = {name: len(price.as_tuple().digits) for name, price in exact.items()}
-    if max(length.values()) > 15 or max(needed.values()) > min(most, _MOST_ZEROS):
-        # some are computed numbers, whose last digits mean little
-        needed = {name: n if length[name] <= 12 else 8 - exact[name].adjusted() for name, n in needed.items()}
-    finest = max(needed, key=lambda name: needed[name])
-    if needed[finest] > _MOST_ZEROS:
-        raise ValueError(
-            f"the price {prices[finest]!r} of {finest!r} is too small to be counted; count prices in a smaller unit"
-        )
-    if needed[finest] > most:
-        largest = max(exact, key=lambda name: exact[name])
-        raise ValueError(
-            f"the prices {prices[finest]!r} of {finest!r} and {prices[largest]!r} of {largest!r} are too far apart to be "
-            "counted exactly in one list; round the smaller one, or make it 0"
-        )
-    return max(needed[finest], min((_ROOMY_TICKS / total).adjusted(), 15))
-
-
 def _mapping(data: Any, what: str) -> Mapping[str, Any]:
     if not isinstance(data, Mapping):
         raise ValueError(f"{what} must be a mapping, not {type(data).__name__}")
@@ -649,7 +519,7 @@ def _listed(cell: Any, where: str) -> list[Any]:
         return []
     if isinstance(cell, (list, tuple, np.ndarray)):
         return list(cell)
-    if _is_integer(cell) or (isinstance(cell, float) and cell.is_integer()):
+    if is_integer(cell) or (isinstance(cell, float) and cell.is_integer()):
         return [int(cell)]  # a column of integers with gaps is one of floats
     if not isinstance(cell, str):
         raise ValueError(f"{where} is {cell!r}, which is not a list of names or positions")
@@ -661,12 +531,3 @@ def _listed(cell: Any, where: str) -> list[Any]:
         return list(json.loads(text))
     except (ValueError, RecursionError):
         raise ValueError(f"{where} begins with '[' but is not a list in JSON: {text[:60]!r}") from None
-
-
-def _overlap(one: str, other: str, column: Column) -> ValueError:
-    return ValueError(f"groups {one!r} and {other!r} both name column {column!r}: groups may not overlap")
-
-
-def _listing(names: Iterable[Any]) -> str:
-    listed = [repr(str(name)) for name in names]
-    return ", ".join(listed[:8]) + (f" and {len(listed) - 8} more" if len(listed) > 8 else "")
