@@ -21,8 +21,9 @@ import numpy as np
 
 from anytime.acquisition import AlgorithmSelector, ExpectedCostClassifier
 from anytime.answer import Answer
+from anytime.background import in_background, on_event_loop
 from anytime.costs import FeatureCosts
-from anytime.features import Extractor, Features, in_background, on_event_loop, timed_out
+from anytime.features import Extractor, Features, timed_out
 from anytime.runtime import Session
 
 if TYPE_CHECKING:

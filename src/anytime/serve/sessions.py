@@ -10,7 +10,7 @@ import numpy as np
 
 from anytime._native import StopFlag
 from anytime.answer import Answer
-from anytime.features import in_background
+from anytime.background import in_background
 from anytime.serve.questions import Question
 
 
