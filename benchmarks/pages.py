@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 
 from common import RESULTS
-from report import grubb, hu, library, nan
+from report import grubb, grubb_charts, hu, hu_charts, library, nan
 from report.charts import Chart, draw
 from report.claims import VERDICTS, Claim
 
@@ -22,7 +22,7 @@ DOCS = RESULTS.parents[1] / "docs"
 PAGES = DOCS / "results"
 IMAGES = DOCS / "images" / "results"
 OWN = "The library's own bars"
-FIGURES = hu.FIGURES | grubb.FIGURES | nan.FIGURES | library.FIGURES
+FIGURES = hu_charts.FIGURES | grubb_charts.FIGURES | nan.FIGURES | library.FIGURES
 CLAIMS = {
     "Hu, *Anytime Prediction and Learning* (2019)": hu.CLAIMS,
     "Grubb, *Anytime Prediction* (2014), and Grubb and Bagnell, *SpeedBoost* (2012)": grubb.CLAIMS,
