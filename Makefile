@@ -131,7 +131,7 @@ $(VENV)/.tools: pyproject.toml | $(BIN)/python
 
 $(VENV)/.demo: $(BUILT_FROM) | $(VENV)/.tools
 	@echo "building and installing anytime with its plots and its server (a minute or two the first time)"
-	@$(BIN)/python -m pip install -q --no-build-isolation -e ".[plot,serve]"
+	@$(BIN)/python -m pip install -q --no-build-isolation -e ".[plot,serve,lightgbm]"
 	@touch $@
 
 $(VENV)/.dev: $(BUILT_FROM) | $(VENV)/.tools

@@ -249,9 +249,9 @@ def test_several_models_become_one_block_that_says_their_weighted_sum():
 def test_what_an_answer_leaves_unspent_buys_more_where_that_is_as_good():
     """Two useful columns, and six cheap ones that say a little each: too little for quick models to see one by one."""
     random = np.random.default_rng(0)
-    signal = random.normal(size=1200)
-    strong = signal + 0.8 * random.normal(size=1200)
-    weak = 0.25 * signal[:, None] + random.normal(size=(1200, 6))
+    signal = random.normal(size=6600)
+    strong = signal + 0.8 * random.normal(size=6600)
+    weak = 0.25 * signal[:, None] + random.normal(size=(6600, 6))
     X = np.column_stack([strong, weak])
     model = at.AutoRegressor(costs=[1.0, *[2.0] * 6], random_state=0, kinds=["linear"]).fit(
         X[:600], signal[:600]

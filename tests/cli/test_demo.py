@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import anytime as at
-from anytime.cli import demo, digits
+from anytime.cli import demo, digit_rivals, digits
 from anytime.datasets.images import STORED_MS
 from tests.cli.running import fails, run
 
@@ -45,6 +45,7 @@ def test_leaves_a_model_prices_a_plot_and_a_report(told: tuple[Path, str]) -> No
     report = (folder / "report.html").read_text()
     assert "SpeedBoost" in report
     assert "as usual" in report
+    assert "per budget" in report  # what a careful user would do
     model = at.load(folder / "digits.anytime")
     assert isinstance(model, at.SpeedBoostClassifier)
     assert at.FeatureCosts.read(folder / "costs.yaml") == model.costs_
@@ -70,6 +71,38 @@ def test_the_cheap_answer_is_worse_than_the_dear_one_and_better_than_none(
     )
     assert nothing < 0.2 < first < everything
     assert everything > 0.85
+
+
+def _two_ways() -> digits.Digits:
+    """Ten classes: a cheap group says which half they are in, a costly one which class it is, give or take a little."""
+    random = np.random.default_rng(0)
+    y = random.integers(10, size=600)
+    X = pd.DataFrame(
+        {"half": y // 5 + 0.1 * random.normal(size=600), "class": y + 0.2 * random.normal(size=600)}
+    )
+    parts = [digits.Part(np.empty(0), X[rows], y[rows]) for rows in (slice(0, 400), slice(400, 600))]
+    costs = at.FeatureCosts({"cheap": 1.0, "costly": 20.0}, groups={"cheap": ["half"], "costly": ["class"]})
+    return digits.Digits(costs, *parts)
+
+
+@pytest.mark.parametrize("has_lightgbm", [True, False])
+def test_rivals_answer_with_what_a_budget_can_pay(
+    monkeypatch: pytest.MonkeyPatch, has_lightgbm: bool
+) -> None:
+    """With and without LightGBM: nothing is known for nothing, more for more, and answers cost as much as their groups."""
+    if has_lightgbm:
+        pytest.importorskip("lightgbm")
+    else:
+        monkeypatch.setitem(sys.modules, "lightgbm", None)
+    data = _two_ways()
+    found = digit_rivals.rivals(data, 8, digits.TREES)
+    assert ("one LightGBM per budget" in found) == has_lightgbm
+    for rival in found.values():
+        result = at.curve(rival, data.test.X, data.test.y, meter="model")
+        assert set(result.costs) <= {0.0, 1.0, 20.0, 21.0}
+        assert result.at(0.0) < 0.2 < result.final
+    per_budget = at.curve(next(iter(found.values())), data.test.X, data.test.y, meter="model")
+    assert per_budget.at(0.0) < 0.15 < per_budget.at(1.0) < 0.3 < 0.8 < per_budget.final
 
 
 def test_what_it_proposes_next_works(told: tuple[Path, str]) -> None:

@@ -20,7 +20,7 @@ Rows = NDArray[np.intp]
 
 _ROWS = 3_000  # to learn from, and as many to judge on: these take little time, and noise is less with more of them
 _BINS = 64
-_LEAVES, _RATE, _ROUNDS, _PATIENCE = 15, 0.4, 15, 3
+_LEAVES, _RATE, _ROUNDS, _PATIENCE = 8, 0.5, 10, 3
 _RIDGE = (
     5.0  # at so large a rate, leaves of few rows would go astray, and larger sets seem worse than they are
 )

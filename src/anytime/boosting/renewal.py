@@ -43,8 +43,8 @@ _BAGGED = 0.8  # of the rows, for each round
 # Times as many as held-out rows like: models that stay have more rows to learn from. Held-out rows are asked about so many fewer
 # than ``n_estimators``
 MORE_ROUNDS = 1.4
-_TOLERANCE, _WORTH = 0.002, 0.005  # shares of the held-out loss that further rounds, and stages, have to gain
-_GAP = 1.04  # stages whose costs are closer than this factor are as good as one
+_TOLERANCE, _WORTH = 0.005, 0.005  # shares of the held-out loss that further rounds, and stages, have to gain
+_GAP = 1.1  # stages whose costs are closer than this factor are as good as one
 # Factor of cost after which a stage need not gain by quick models, which see less than full ones in large sets: only not be
 # worse by more than this share
 _STRETCH, _HARM = 1.3, 0.15
@@ -198,7 +198,7 @@ class Renewal:
     # ------------------------------------------------------------------ the models
 
     def models(self, max_stages: int) -> Iterator[Renewed]:
-        """The known models and new ones, until time is up: that of everything, the cheapest, then those that halve the gaps."""
+        """The known models and new ones, until time is up: that of everything, then from cheap to dear."""
         clock, everything = self.training.clock, self.sets.everything
         fitted = {model.groups: model for model in self.known}
         yield from self.known
@@ -302,7 +302,10 @@ class Renewal:
         return worth
 
     def _in_turn(self, todo: list[Groups]) -> list[Groups]:
-        """The cheapest first, then those that quick losses can be read by best, then the middle of every gap."""
+        """The cheapest first, then those that quick losses can be read by best, then the others from cheap to dear.
+
+        Losses fall most where little has been bought, so what time does not suffice for is missed least.
+        """
         if not todo:
             return []
         anchors = [todo[0]]
@@ -315,8 +318,7 @@ class Renewal:
                 break
             anchors.append(todo[furthest])
             quick.append(losses[furthest])
-        rest = [todo[at] for at in _halving(len(todo))]
-        return list(dict.fromkeys([*anchors, *rest]))
+        return list(dict.fromkeys([*anchors, *todo]))
 
     def _choose_sampling(self, until: float) -> None:
         """Whether each tree is to see some columns only, or all: what held-out rows like in the model of everything.

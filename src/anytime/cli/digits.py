@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SECONDS = 15.0  # that SpeedBoost may take, so that the demonstration is short on a slow machine, too
-_TREES: dict[str, Any] = {
+TREES: dict[str, Any] = {
     "learning_rate": 0.3,
     "max_leaf_nodes": 8,
     "min_samples_leaf": 5,
@@ -49,14 +49,14 @@ def speedboost(data: Digits, rounds: int) -> Any:
         n_iter_no_change=5,
         time_budget=_SECONDS,
         random_state=0,
-        **_TREES,
+        **TREES,
     )
     return model.fit(data.train.X, data.train.y)
 
 
 def usual(data: Digits, rounds: int) -> Any:
     """The same trees boosted as everybody does: each looks everywhere, so the first answer costs nearly everything."""
-    return GradientBoostingClassifier(costs=data.costs, n_estimators=rounds, **_TREES).fit(
+    return GradientBoostingClassifier(costs=data.costs, n_estimators=rounds, **TREES).fit(
         data.train.X, data.train.y
     )
 
