@@ -57,6 +57,10 @@ def test_no_group_is_bought_twice_and_purchases_keep_every_change():
     assert len(names) == len(set(names))
     assert sum(change for _, _, change in path.by_purchase()) == pytest.approx(path.value - path.base)
     assert str(path).count("\n") == len(path.by_purchase())
+    start, *lines = path.table()
+    assert start == {"bought": None, "cost": 0.0, "change": 0.0, "value": path.base}
+    assert lines[-1]["value"] == pytest.approx(path.value)
+    assert lines[-1]["cost"] == pytest.approx(model.cost(X[[3]])[0])
 
 
 @cache

@@ -111,15 +111,29 @@ class Explanation:
                 merged[-1] = (groups, cost + step.cost, change + step.change)
         return merged
 
-    def __str__(self) -> str:
-        what = "prediction" if self.label is None else f"probability of {self.label}"
-        lines = [f"{what}: {self.base:.4g} before anything is bought"]
-        value = self.base
+    def table(self) -> list[dict[str, Any]]:
+        """One dict per purchase, after one for the start: what was bought, the cumulative cost, the change and the value."""
+        lines: list[dict[str, Any]] = [{"bought": None, "cost": 0.0, "change": 0.0, "value": self.base}]
         for groups, cost, change in self.by_purchase():
-            value += change
             lines.append(
-                f"{change:+.4g} -> {value:.4g}  {', '.join(groups) or 'nothing new'} (cost {cost:g})"
+                {
+                    "bought": ", ".join(groups) or "nothing new",
+                    "cost": lines[-1]["cost"] + cost,
+                    "change": change,
+                    "value": lines[-1]["value"] + change,
+                }
             )
+        return lines
+
+    @property
+    def what(self) -> str:
+        """What ``value`` is, in words."""
+        return "prediction" if self.label is None else f"probability of {self.label}"
+
+    def __str__(self) -> str:
+        lines = [f"{self.what}: {self.base:.4g} before anything is bought"]
+        for line, (_, cost, _) in zip(self.table()[1:], self.by_purchase(), strict=True):
+            lines.append(f"{line['change']:+.4g} -> {line['value']:.4g}  {line['bought']} (cost {cost:g})")
         return "\n".join(lines)
 
 
