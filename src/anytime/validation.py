@@ -130,9 +130,9 @@ def refuse_sparse(X: Any) -> None:
     """Say what to do instead."""
     if hasattr(X, "tocsr"):
         raise TypeError(
-            "X is a sparse matrix, and this model reads dense rows: pass X.toarray(). If that is too large for memory, predict "
-            "by the piece, X[i:j].toarray(); GroupPursuit with loss='squared' learns from sparse matrices, StreamingBoost by "
-            "partial_fit"
+            "X is a sparse matrix, and this model reads dense rows: pass X.toarray(). If that is too large for memory, pass "
+            "pieces, X[i:j].toarray(), to predict and to partial_fit (StreamingBoost); GroupPursuit with loss='squared' learns "
+            "from sparse matrices"
         )
 
 
