@@ -334,7 +334,7 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--clients", type=int, default=32, help="connections at once")
     parser.add_argument("--case", type=int, help="only this one; prints the request and its answer")
-    parser.add_argument("--time-limit", type=float, default=20.0, help="seconds per case")
+    parser.add_argument("--time-limit", type=float, default=60.0, help="seconds per case")
     parser.add_argument("--memory-limit", type=float, default=256.0, help="MB over the start")
     parser.add_argument(
         "--keep", type=Path, default=Path("build/fuzz_failures"), help="folder for requests that failed"
@@ -354,6 +354,7 @@ def show(options: argparse.Namespace) -> None:
 def main() -> int:
     """Run, print and write the figures; 1 if anything failed."""
     options = parsed()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the server ends with this program
     if options.case is not None:
         show(options)
         return 0

@@ -68,8 +68,12 @@ PAGES_WITH_CODE = [
 
 
 @pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     skip_without_torch("".join(code for _, code in python_blocks(page.read_text(encoding="utf-8"))))
+    if request.node.get_closest_marker("ray"):
+        request.getfixturevalue("running")
     monkeypatch.chdir(tmp_path)  # a page may write files
     monkeypatch.setitem(sys.modules, "mlflow", stub_of_mlflow())
     handler = signal.getsignal(signal.SIGINT)

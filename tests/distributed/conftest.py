@@ -1,26 +1,9 @@
-"""A small Ray cluster on this machine, shared by the tests of this room and ended with them."""
+"""A table, and short names for models, that the tests of this room share."""
 
 import hashlib
 
 import numpy as np
 import pytest
-
-
-@pytest.fixture(scope="session")
-def running():
-    """Ray, with room for four workers."""
-    ray = pytest.importorskip("ray", reason='needs Ray: pip install "anytime[ray]"')
-    ray.init(
-        address="local",  # whatever RAY_ADDRESS says
-        num_cpus=4,
-        include_dashboard=False,
-        log_to_driver=False,
-        object_store_memory=128 << 20,
-        logging_level="error",
-        _system_config={"worker_niceness": 0},  # else any other program comes before its workers
-    )
-    yield ray
-    ray.shutdown()
 
 
 @pytest.fixture(scope="session")

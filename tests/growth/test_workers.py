@@ -229,8 +229,8 @@ def test_ray_that_is_not_there_is_a_clear_error(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.slow
 @pytest.mark.ray
+@pytest.mark.usefixtures("running")
 def test_ray_actors_give_the_same_pool_and_survive_deaths(tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason='needs Ray: pip install "anytime[ray]"')
     search = grown(tmp_path / "ray", 5, problem=ToyGrowth(deadly=(2, 3)), workers=RayWorkers(1))
     assert pool_of(search) == pool_of(grown(tmp_path / "straight", 5))
     two = grown(
@@ -242,8 +242,8 @@ def test_ray_actors_give_the_same_pool_and_survive_deaths(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.ray
+@pytest.mark.usefixtures("running")
 def test_stop_reaches_ray_actors(tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason='needs Ray: pip install "anytime[ray]"')
     grown(tmp_path, 2)
     search = GrowthSearch(ToyGrowth(n_batches=5000, seconds_per_batch=0.02), tmp_path, workers=RayWorkers(1))
     search.run(stop=lambda: len(processes_of(tmp_path)) == 2)
