@@ -454,3 +454,15 @@ def test_cells_can_be_named_that_mean_a_missing_value(rare: Path, tmp_path: Path
     pd.read_csv(data, na_values=["?"]).to_parquet(tmp_path / "d.parquet")
     parquet = run("predict", file, tmp_path / "d.parquet", "--na-values=-999").stdout
     assert [float(line) for line in parquet.split()[1:]] == pytest.approx(answers)
+
+
+def test_training_takes_as_long_as_it_may(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "m.anytime"
+    run("fit", folder / "patients.csv", "-t", "sick", "--time-budget", 0.5, "-o", file, code=2)
+    assert at.load(file).time_budget == 0.5
+    said = fails(
+        "fit", folder / "patients.csv", "-t", "sick", "--model", "hist", "--time-budget", 5, "-o", file
+    )
+    assert "--model hist has no --time-budget" in said
+    said = fails("fit", folder / "patients.csv", "-t", "sick", "--set", "time_budget=5", "-o", file, code=2)
+    assert "there is an option for that, --time-budget" in said

@@ -41,7 +41,7 @@ def test_model_without_quality_and_names(folder: Path, tmp_path: Path) -> None:
     model.save(tmp_path / "m.anytime")
     said = run("inspect", tmp_path / "m.anytime").stdout
     assert "held-out" not in said
-    assert "budget      1 columns" in said
+    assert "budget      1 column\n" in said
 
 
 def linear_model(path: Path, **settings: object) -> at.GroupPursuitRegressor:

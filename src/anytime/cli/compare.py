@@ -13,7 +13,7 @@ from anytime.cli.errors import CliError, UsageError
 from anytime.cli.io import check_writable, features_for, load_model, read_table, target_for, word_columns
 from anytime.cli.options import NaValues, Truth, option
 from anytime.cli.structures import refuse_structures
-from anytime.cli.tables import console, note, number, print_table, print_title, share
+from anytime.cli.tables import console, counted, note, number, print_table, print_title, share
 
 if TYPE_CHECKING:
     from anytime.curves import AnytimeCurve, Comparison
@@ -60,7 +60,7 @@ def compare(
         curves[name] = judge(model, X, y, metric, axis, name)
     _check_units(curves)
     result = Comparison(curves, n_rows=len(table))
-    print_title(f"{result.first.metric} of {len(models)} models on {len(table)} rows")
+    print_title(f"{result.first.metric} of {counted(len(models), 'model')} on {counted(len(table), 'row')}")
     print_comparison(result)
     if report is not None:
         result.report(report, title=f"Models on {data.name}")

@@ -80,6 +80,7 @@ _OPTIONS = {
     "budget": "budget",
     "mean_budget": "mean-budget",
     "random_state": "seed",
+    "time_budget": "time-budget",
 }  # parameters that --set leaves alone
 _NEEDS_NUMBERS = (ModelName.forest, ModelName.extra, ModelName.linear, ModelName.linear_tree)
 
@@ -125,6 +126,10 @@ def fit(
             "Average cost per row that a budget-forest, ladder or adaptive model is trained for. None: unlimited.",
             min=0.0,
         ),
+    ] = None,
+    time_budget: Annotated[
+        float | None,
+        option("SECONDS", "Seconds that training may take. None: as long as the model needs.", min=0.01),
     ] = None,
     one_group_per_tree: Annotated[
         bool | None,
@@ -178,7 +183,7 @@ def fit(
     grouped = _wants_groups(one_group_per_tree, model, priced=costs is not None)
     estimator = make_estimator(model, classify, seed, _constraints(prices, X, model) if grouped else None)
     own_settings = read_settings(estimator, settings or [])
-    own_settings |= _bounds(estimator, model, budget, mean_budget) | _length(
+    own_settings |= _bounds(estimator, model, budget, mean_budget, time_budget) | _length(
         estimator, model, n_estimators, own_settings
     )
     if costly is not None:
@@ -212,14 +217,20 @@ def _training_rows(
 
 
 def _bounds(
-    estimator: Any, model: ModelName, budget: float | None, mean_budget: float | None
+    estimator: Any,
+    model: ModelName,
+    budget: float | None,
+    mean_budget: float | None,
+    time_budget: float | None,
 ) -> dict[str, float]:
     """The bounds that were given, as parameters."""
+    if time_budget is not None and "time_budget" not in estimator.get_params():
+        raise UsageError(f"--model {model} has no --time-budget")
     if mean_budget is not None and "mean_budget" not in estimator.get_params():
         raise UsageError(
             f"--model {model} is not trained for a --mean-budget; predict --mean-budget takes one"
         )
-    bounds = {"budget": budget, "mean_budget": mean_budget}
+    bounds = {"budget": budget, "mean_budget": mean_budget, "time_budget": time_budget}
     return {name: value for name, value in bounds.items() if value is not None}
 
 

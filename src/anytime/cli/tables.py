@@ -36,7 +36,8 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def amount(value: float, unit: str | None, digits: int = 4) -> str:
-    """A cost with its unit."""
+    """A cost with its unit: ``2 ms``, ``1 column``."""
+    unit = "column" if unit == "columns" and value == 1 else unit
     return f"{number(value, digits)} {unit}" if unit and isfinite(value) else number(value, digits)
 
 
