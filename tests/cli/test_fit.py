@@ -457,12 +457,9 @@ def test_cells_can_be_named_that_mean_a_missing_value(rare: Path, tmp_path: Path
 
 
 def test_training_takes_as_long_as_it_may(folder: Path, tmp_path: Path) -> None:
-    file = tmp_path / "m.anytime"
-    run("fit", folder / "patients.csv", "-t", "sick", "--time-budget", 0.5, "-o", file, code=2)
-    assert at.load(file).time_budget == 0.5
-    said = fails(
-        "fit", folder / "patients.csv", "-t", "sick", "--model", "hist", "--time-budget", 5, "-o", file
-    )
-    assert "--model hist has no --time-budget" in said
-    said = fails("fit", folder / "patients.csv", "-t", "sick", "--set", "time_budget=5", "-o", file, code=2)
-    assert "there is an option for that, --time-budget" in said
+    asked = ["fit", folder / "patients.csv", "-t", "sick", "-o", tmp_path / "m.anytime"]
+    run(*asked, "--time-budget", 0.5)
+    assert at.load(tmp_path / "m.anytime").time_budget == 0.5
+    assert fails(*asked, "--model", "hist", "--time-budget", 5, code=2) == "--model hist has no --time-budget"
+    said = fails(*asked, "--set", "time_budget=5", code=2)
+    assert said == "--set time_budget: there is an option for that, --time-budget"
