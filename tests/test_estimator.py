@@ -17,7 +17,8 @@ from sklearn.preprocessing import StandardScaler
 
 import anytime as at
 from anytime.blocks import LinearBlock
-from anytime.estimator import AnytimeModel, ClassifierFace
+from anytime.estimator import AnytimeModel
+from anytime.faces import ClassifierFace
 from anytime.plan import Plan
 from anytime.rules import MarginRule
 from anytime.testing import check_anytime_estimator

@@ -23,7 +23,8 @@ from sklearn.exceptions import NotFittedError
 import anytime as at
 from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.costs import FeatureCosts
-from anytime.estimator import AnytimeModel, RegressorFace
+from anytime.estimator import AnytimeModel
+from anytime.faces import RegressorFace
 from anytime.files import BadFileError, container, describe, estimators, load, save
 from anytime.plan import Plan
 from anytime.trees.block import TreeBlock

@@ -1,7 +1,6 @@
-"""The scikit-learn interface of all models: ``predict`` within a budget or a deadline, stages, cost, truncation, files.
+"""The scikit-learn interface of all models: answers within a budget or a deadline, stages, cost, truncation, files.
 
-A learner inherits from ``AnytimeModel`` and one of the two mixins, and sets ``plan_`` (and ``classes_``) in ``fit``. Everything
-else is here.
+A learner inherits from ``AnytimeModel`` and one of the mixins of ``faces``, and sets ``plan_`` (and ``classes_``) in ``fit``.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,19 +28,18 @@ from anytime.advice import (
 )
 from anytime.answer import Answer
 from anytime.bounded_runs import Amount, BoundedRuns, Budget
-from anytime.calibrated import Intervals, LabelSets
 from anytime.costs import UNLIMITED, BoundCosts, FeatureCosts
 from anytime.engine import Run, Stop
 from anytime.forest_run import probabilities_of
-from anytime.losses import LINKS, least_cost
+from anytime.losses import LINKS
 from anytime.one_row import OneRow
-from anytime.parameters import KeywordsChecked, check_names
+from anytime.parameters import check_names
 from anytime.plan import Array, Plan
 from anytime.rows import Rows, is_named, reader_of, warn_of_absent, warn_of_mistakes
 from anytime.summary import importances
 from anytime.validation import validated
 
-__all__ = ["AnytimeModel", "ClassifierFace", "RegressorFace", "ValueFace"]
+__all__ = ["AnytimeModel"]
 
 _REASONS = ("stop", "deadline", "groups", "budget", "complete")  # why answers of several parts end: the first
 
@@ -524,96 +521,3 @@ class AnytimeModel(BoundedRuns, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-class _ScoreFace(KeywordsChecked):
-    """``score`` of classifiers and regressors."""
-
-    def score(
-        self: Any,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        budget: Budget = None,
-        deadline: float | None = None,
-        *,
-        mean_budget: float | None = None,
-    ) -> float:
-        """Accuracy of a classifier, R² of a regressor, within the bounds. See ``answer`` for these."""
-        prediction = self.predict(X, budget, deadline, mean_budget=mean_budget)
-        return float(self._agreement(y, prediction, sample_weight))
-
-
-class ClassifierFace(_ScoreFace, LabelSets, ClassifierMixin):  # type: ignore[misc]
-    """``predict``, ``predict_proba``, ``decision_function`` and ``score`` of anytime classifiers."""
-
-    classes_: NDArray[Any]
-    _trained_cost_matrix: Array | None = None
-
-    def predict(
-        self: Any,
-        X: ArrayLike,
-        budget: Budget = None,
-        deadline: Amount = None,
-        *,
-        mean_budget: Amount = None,
-        cost_matrix: ArrayLike | None = None,
-    ) -> Any:
-        """Class labels, (n,). See ``answer`` for the other parameters.
-
-        Parameters
-        ----------
-        cost_matrix : (C, C) or (n, C, C), default=None
-            The cost of answering the second class if the first is true, in the order of ``classes_``, for all rows or for each:
-            the answer is the class with the lowest expected cost. None: the model's own matrix, else the most likely class.
-        """
-        if cost_matrix is None:
-            cost_matrix = self._trained_cost_matrix
-        if cost_matrix is None:
-            return self._wrapped(self._decide(self._scores(X, budget, deadline, mean_budget)), X)
-        probabilities = np.asarray(self.predict_proba(X, budget, deadline, mean_budget=mean_budget))
-        return self._wrapped(self.classes_[least_cost(probabilities, cost_matrix)], X)
-
-    def predict_proba(
-        self: Any, X: ArrayLike, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
-    ) -> Any:
-        """Class probabilities, (n, C), in the order of ``classes_``. See ``answer`` for the parameters."""
-        return self._wrapped(self._probabilities(X, budget, deadline, mean_budget), X, self.classes_)
-
-    def predict_log_proba(
-        self: Any, X: ArrayLike, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
-    ) -> Any:
-        """Logarithm of ``predict_proba``."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X, budget, deadline, mean_budget=mean_budget))
-
-    def decision_function(
-        self: Any, X: ArrayLike, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
-    ) -> Any:
-        """Scores, (n, C), whose largest decides; with two classes (n,), whose sign decides."""
-        scores = self._scores(X, budget, deadline, mean_budget)
-        if LINKS[self._scores_link].binary:
-            scores = scores[:, 0]
-        elif len(self.classes_) == 2:
-            scores = scores[:, 1] - scores[:, 0]
-        return self._wrapped(scores, X, self.classes_)
-
-    def _agreement(self, y: ArrayLike, prediction: Any, sample_weight: ArrayLike | None) -> float:
-        return float(accuracy_score(y, prediction, sample_weight=sample_weight))
-
-
-class ValueFace(KeywordsChecked):
-    """``predict`` of models whose answers are numbers."""
-
-    def predict(
-        self: Any, X: ArrayLike, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
-    ) -> Any:
-        """Predicted values, (n,) or (n, K). See ``answer`` for the parameters."""
-        return self._wrapped(self._decide(self._scores(X, budget, deadline, mean_budget)), X)
-
-
-class RegressorFace(_ScoreFace, ValueFace, Intervals, RegressorMixin):  # type: ignore[misc]
-    """``predict`` and ``score`` of anytime regressors."""
-
-    def _agreement(self, y: ArrayLike, prediction: Any, sample_weight: ArrayLike | None) -> float:
-        return float(r2_score(y, prediction, sample_weight=sample_weight))

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 import anytime as at
 from anytime.blocks import LinearBlock
-from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
+from anytime.estimator import AnytimeModel
+from anytime.faces import ClassifierFace, RegressorFace
 from anytime.losses import LINKS
 from anytime.plan import Plan
 from anytime.rules import MarginRule, ScoreRule

@@ -22,7 +22,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 import anytime as at
 from anytime.blocks import FunctionBlock
 from anytime.engine import Run
-from anytime.estimator import AnytimeModel, ClassifierFace
+from anytime.estimator import AnytimeModel
+from anytime.faces import ClassifierFace
 from anytime.networks.ensemble import adopted_outputs
 from anytime.networks.member import MemberBlock
 from anytime.plan import Plan

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.costs import FeatureCosts
-from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
+from anytime.estimator import AnytimeModel
+from anytime.faces import ClassifierFace, RegressorFace
 from anytime.features import Extractor, Features
 from anytime.losses import LINKS
 from anytime.plan import Plan

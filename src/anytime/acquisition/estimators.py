@@ -22,7 +22,7 @@ from anytime.acquisition.purchase_block import FINISHED
 from anytime.acquisition.rowwise import RowwiseModel
 from anytime.advice import Offer, follow, offer_of
 from anytime.calibrated import holding_out
-from anytime.estimator import ClassifierFace, RegressorFace
+from anytime.faces import ClassifierFace, RegressorFace
 from anytime.parameters import declared, store, without
 from anytime.plan import Array, Plan
 from anytime.trees.clock import Clock

@@ -25,7 +25,7 @@ from anytime.blocks import Memory
 from anytime.bounded_runs import Budget
 from anytime.costs import UNLIMITED
 from anytime.engine import Run
-from anytime.estimator import ClassifierFace
+from anytime.faces import ClassifierFace
 from anytime.forest_run import ForestRun
 from anytime.parameters import declared, store
 from anytime.plan import Array, Plan

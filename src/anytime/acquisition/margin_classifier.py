@@ -20,7 +20,8 @@ from anytime.acquisition.margin_block import ACQUISITIONS, DISTANCES, NEIGHBOURH
 from anytime.boosting import GradientBoostingClassifier
 from anytime.calibrated import holding_out
 from anytime.costs import BoundCosts, FeatureCosts
-from anytime.estimator import AnytimeModel, ClassifierFace
+from anytime.estimator import AnytimeModel
+from anytime.faces import ClassifierFace
 from anytime.parameters import declared, shared, store
 from anytime.plan import Array, Plan
 from anytime.validation import class_labels, is_fitted, numbered_classes, validated, weighed_by_class

@@ -21,7 +21,7 @@ from anytime.adaptive.stages import Chain, Exit
 from anytime.bounded_runs import Budget
 from anytime.calibrated import holding_out
 from anytime.engine import Run
-from anytime.estimator import ClassifierFace
+from anytime.faces import ClassifierFace
 from anytime.losses import LINKS
 from anytime.parameters import declared, not_negative, positive_integer, store
 from anytime.plan import Array, Plan

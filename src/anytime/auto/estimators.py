@@ -16,7 +16,7 @@ from anytime.auto.kinds import KINDS
 from anytime.blocks import Block
 from anytime.boosting.boosted import BoostedModel, Training
 from anytime.boosting.speedboost import SpeedBoostClassifier, SpeedBoostRegressor
-from anytime.estimator import ClassifierFace, RegressorFace
+from anytime.faces import ClassifierFace, RegressorFace
 from anytime.parameters import shared, store, without
 from anytime.trees.block import TreeBlock
 from anytime.trees.clock import Clock, inner_fit

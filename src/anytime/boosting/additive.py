@@ -15,7 +15,7 @@ from anytime.boosting.boosted import BoostedModel, BoostedRanker, Training
 from anytime.boosting.learners import TreeLearner
 from anytime.boosting.objective import MeanLoss
 from anytime.boosting.trainer import BoostingRules, Trainer
-from anytime.estimator import ClassifierFace, RegressorFace
+from anytime.faces import ClassifierFace, RegressorFace
 from anytime.losses import LINKS, Loss, training_loss
 from anytime.parameters import declared, not_negative, shared, store, without
 from anytime.validation import warn_caller

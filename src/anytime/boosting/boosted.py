@@ -17,7 +17,7 @@ from anytime.boosting.objective import MeanLoss
 from anytime.bounded_runs import Budget
 from anytime.calibrated import holding_out
 from anytime.costs import BoundCosts
-from anytime.estimator import ClassifierFace, RegressorFace, ValueFace
+from anytime.faces import ClassifierFace, RegressorFace, ValueFace
 from anytime.losses import LINKS, Loss, training_loss
 from anytime.parameters import shared
 from anytime.plan import Array, Plan

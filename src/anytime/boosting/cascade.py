@@ -20,7 +20,7 @@ from anytime.boosting.boosted import BoostedModel, Training
 from anytime.boosting.candidates import FittedCandidates
 from anytime.boosting.learners import TreeLearner
 from anytime.boosting.trainer import BoostingRules, MeanLoss, Trainer
-from anytime.estimator import ClassifierFace
+from anytime.faces import ClassifierFace
 from anytime.losses import Loss, training_loss
 from anytime.parameters import declared, store
 from anytime.plan import Array, Plan

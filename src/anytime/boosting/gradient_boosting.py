@@ -6,7 +6,7 @@ import numpy as np
 
 from anytime.boosting.boosted import BoostedModel, Training
 from anytime.boosting.rounds import GradientRounds
-from anytime.estimator import ClassifierFace, RegressorFace
+from anytime.faces import ClassifierFace, RegressorFace
 from anytime.losses import Loss
 from anytime.parameters import declared, shared, store, without
 from anytime.plan import Plan

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from anytime.boosting.boosted import BoostedModel, BoostedRanker, Training, trees_of
 from anytime.boosting.renewal import Booster, Renewal, Renewed
-from anytime.estimator import ClassifierFace, RegressorFace
+from anytime.faces import ClassifierFace, RegressorFace
 from anytime.losses import Loss
 from anytime.parameters import declared, shared, store, without
 from anytime.plan import Plan

@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from anytime.bounded_runs import METERS
 from anytime.costs import FeatureCosts
-from anytime.estimator import AnytimeModel, ClassifierFace
+from anytime.estimator import AnytimeModel
+from anytime.faces import ClassifierFace
 from anytime.files.container import allowance
 from anytime.files.plans import count_stages, read_plan, write_plan
 from anytime.files.reading import ArrayShelf, BadFileError, Fields, bad, shown
@@ -107,7 +108,8 @@ def register(estimator: type[Model]) -> type[Model]:
     Examples
     --------
     >>> import anytime as at
-    >>> from anytime.estimator import AnytimeModel, RegressorFace
+    >>> from anytime.estimator import AnytimeModel
+    >>> from anytime.faces import RegressorFace
     >>> @at.files.register
     ... class Constant(RegressorFace, AnytimeModel):
     ...     "Predicts zero."

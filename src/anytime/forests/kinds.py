@@ -10,7 +10,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import column_or_1d
 
 from anytime._compat import Interval, StrOptions
-from anytime.estimator import ClassifierFace, RegressorFace
+from anytime.faces import ClassifierFace, RegressorFace
 from anytime.forests.budgeted import BudgetModel, GrowingTask
 from anytime.forests.choosing import Attempt
 from anytime.forests.growing import ClassTree

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.estimator import ClassifierFace, RegressorFace
+from anytime.faces import ClassifierFace, RegressorFace
 from anytime.growth.growing_model import GrowingModel
 from anytime.networks.estimators import ClassTargets, NumberTargets
 from anytime.parameters import without

@@ -22,7 +22,8 @@ from anytime._native import row_products
 from anytime.blocks import Block, Memory, State
 from anytime.calibrated import holding_out
 from anytime.costs import BoundCosts
-from anytime.estimator import AnytimeModel, ClassifierFace
+from anytime.estimator import AnytimeModel
+from anytime.faces import ClassifierFace
 from anytime.greedy import greedy
 from anytime.linear.moments import Moments
 from anytime.linear.pursuit import GroupedProblem, PursuitOracle

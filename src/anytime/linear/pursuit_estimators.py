@@ -8,7 +8,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import column_or_1d
 
 from anytime.blocks import LinearBlock
-from anytime.estimator import ClassifierFace, RegressorFace
+from anytime.faces import ClassifierFace, RegressorFace
 from anytime.linear.group_pursuit import GroupPursuit, keeps_moments
 from anytime.linear.moments import refuse_overflow
 from anytime.losses import LINKS, Loss, training_loss

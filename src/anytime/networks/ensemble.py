@@ -22,7 +22,8 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from anytime._compat import StrOptions, rows_of
 from anytime.costs import BoundCosts
-from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
+from anytime.estimator import AnytimeModel
+from anytime.faces import ClassifierFace, RegressorFace
 from anytime.losses import LINKS
 from anytime.networks.images import ImageRows
 from anytime.networks.member import (

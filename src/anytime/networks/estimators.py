@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
-from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
+from anytime.estimator import AnytimeModel
+from anytime.faces import ClassifierFace, RegressorFace
 from anytime.linear import GroupPursuitClassifier, GroupPursuitRegressor
 from anytime.networks.exits import ExitNetwork
 from anytime.networks.network_model import NetworkModel

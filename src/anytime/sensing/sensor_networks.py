@@ -15,7 +15,8 @@ from anytime._compat import HasMethods, StrOptions
 from anytime.calibrated import holding_out
 from anytime.costs import BoundCosts, FeatureCosts
 from anytime.engine import Run
-from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
+from anytime.estimator import AnytimeModel
+from anytime.faces import ClassifierFace, RegressorFace
 from anytime.parameters import declared, positive, store, without
 from anytime.plan import Plan
 from anytime.rules import ScoreRule

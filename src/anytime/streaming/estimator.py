@@ -16,7 +16,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_consistent_length
 
 from anytime._compat import Interval, StrOptions
-from anytime.estimator import ClassifierFace
+from anytime.faces import ClassifierFace
 from anytime.losses import LINKS
 from anytime.parameters import shared, store
 from anytime.plan import Array

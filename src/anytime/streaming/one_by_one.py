@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
 from anytime.costs import BoundCosts
-from anytime.estimator import ClassifierFace
+from anytime.faces import ClassifierFace
 from anytime.forest_run import probabilities_of
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import column_or_1d
 
-from anytime.estimator import ClassifierFace, RegressorFace
+from anytime.faces import ClassifierFace, RegressorFace
 from anytime.losses import LINKS
 from anytime.parameters import declared, without
 from anytime.plan import Array

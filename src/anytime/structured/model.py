@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from anytime.bounded_runs import Amount, Budget
 from anytime.costs import BoundCosts
-from anytime.estimator import AnytimeModel, ClassifierFace
+from anytime.estimator import AnytimeModel
+from anytime.faces import ClassifierFace
 from anytime.losses import LINKS
 from anytime.plan import Plan
 from anytime.ragged import Ragged

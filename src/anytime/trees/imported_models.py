@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, has_
 from anytime._compat import HasMethods, rows_of
 from anytime.calibrated import holding_out
 from anytime.costs import BoundCosts
-from anytime.estimator import ClassifierFace, RegressorFace
+from anytime.faces import ClassifierFace, RegressorFace
 from anytime.losses import LINKS
 from anytime.parameters import declared, store, without
 from anytime.plan import Array, Plan
