@@ -25,7 +25,7 @@ _QUICK = 4  # times fewer rounds, to find out which group to buy next
 
 
 @dataclass(frozen=True)
-class Offer:
+class PricedModel:
     """A model of some groups."""
 
     price: float
@@ -36,10 +36,10 @@ class Offer:
 class BestOffer:
     """Several models, of which the best affordable one answers; ``anytime.compare`` reads it as a model with stages."""
 
-    def __init__(self, y: Labels, offers: Sequence[Offer]) -> None:
+    def __init__(self, y: Labels, offers: Sequence[PricedModel]) -> None:
         self.classes_, counts = np.unique(y, return_counts=True)
         self._commonest = self.classes_[counts.argmax()]
-        self.offers = list[Offer]()
+        self.offers = list[PricedModel]()
         best = float(counts.max() / counts.sum())
         for offer in sorted(offers, key=lambda offer: (offer.price, -offer.held_out_accuracy)):
             if offer.held_out_accuracy > best:
@@ -83,7 +83,7 @@ class _Offers:
     def __init__(self, data: Digits, fit: Fit, rounds: int) -> None:
         self.data, self.fit, self.rounds = data, fit, rounds
         self.held = np.arange(len(data.train.y)) % _HELD_OUT == 0
-        self._made: dict[frozenset[str], Offer] = {}
+        self._made: dict[frozenset[str], PricedModel] = {}
 
     def of(self, sets: Iterable[frozenset[str]]) -> BestOffer:
         """The best of the models of these sets."""
@@ -100,11 +100,11 @@ class _Offers:
             sets.append(owned)
         return self.of(sets)
 
-    def _offer(self, groups: frozenset[str]) -> Offer:
+    def _offer(self, groups: frozenset[str]) -> PricedModel:
         if groups not in self._made:
             columns, train = self._columns(groups), self.data.train
             predict = self.fit(train.X[columns], train.y, self.rounds)
-            self._made[groups] = Offer(
+            self._made[groups] = PricedModel(
                 self.data.costs.price(sorted(groups)),
                 self._accuracy(groups, self.rounds),
                 lambda X: predict(X[columns]),
