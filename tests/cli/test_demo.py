@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("demo") / "new"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(digits, "_SECONDS", 3.0)  # the story is the same with a few purchases
+        patch.setattr(digits, "SECONDS", 3.0)  # the story is the same with a few purchases
         return folder, run("demo", "--quick", "--output", folder).stdout
 
 
@@ -51,11 +51,8 @@ def test_leaves_a_model_prices_a_plot_and_a_report(told: tuple[Path, str]) -> No
     assert at.FeatureCosts.read(folder / "costs.yaml") == model.costs_
 
 
-def test_the_cheap_answer_is_worse_than_the_dear_one_and_better_than_none(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_cheap_answer_is_worse_than_the_dear_one_and_better_than_none() -> None:
     """Stored prices and no limit of time: what is learned does not depend on how busy the machine is."""
-    monkeypatch.setattr(digits, "_SECONDS", None)
     images, y, train, _, test = at.datasets.load_digit_images()
     known = at.datasets.image_extractors()
     X, groups = at.datasets.extract(
@@ -65,7 +62,7 @@ def test_the_cheap_answer_is_worse_than_the_dear_one_and_better_than_none(
     learned, judged = (
         digits.Part(images[rows], pd.DataFrame(X[rows]), y[rows]) for rows in (train[::2], test)
     )
-    model = digits.speedboost(digits.Digits(costs, learned, judged), rounds=10)
+    model = digits.speedboost(digits.Digits(costs, learned, judged), rounds=10, seconds=None)
     nothing, first, everything = (
         model.score(judged.X, judged.y, budget=b) for b in (0, model.stage_costs_[0], None)
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from anytime.features import Features
     from anytime.runtime import Session
 
-_WAYS = ("ink", "pixels", "upright", "upright edges", "holes", "swept edges")  # of eight: a minute is short
+WAYS = ("ink", "pixels", "upright", "upright edges", "holes", "swept edges")  # of eight: a minute is short
 _WARM_UP = 128  # images: a session plans with the slowest times of the last so many
 _DEADLINES = (0.001, 0.003, 0.02)  # seconds
 _PATIENCE = 0.0015  # seconds until another thread interrupts
@@ -51,7 +51,7 @@ def demo(
     from anytime.datasets.images import image_extractors
 
     extractors = image_extractors()
-    features = Features({name: extractors[name] for name in _WAYS})
+    features = Features({name: extractors[name] for name in WAYS})
     data = _prepare(features, output, quick)
     models = _train(data, quick)
     _judge(models, data, output)
@@ -125,7 +125,7 @@ def _train(data: Digits, quick: bool) -> dict[str, Any]:
     rounds = 10 if quick else 20
     _heading(3, "One model for every budget, and what a careful user would do without it")
     with step("training SpeedBoost"):
-        speedboost = digits.speedboost(data, rounds)
+        speedboost = digits.speedboost(data, rounds, digits.SECONDS)
     left_out = digits.groups_left_out(speedboost, data.costs)
     _say(
         "SpeedBoost: at.SpeedBoostClassifier buys the group that gains most per millisecond on held-out images, and retrains "
