@@ -32,7 +32,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "weighted sum": {"merge": "sum"},
     "joint": {"mode": "joint", "share": 1.0},
     "each cell by itself": {"tying": "macro"},
-    "without L1": {"l1": 0.0},
+    "without L1": {"l1_regularization": 0.0},
     "drawn": {"criterion": "random"},
     "projected at the end, trained anew": {
         "from_scratch": True

@@ -51,7 +51,7 @@ CLASSES = {name: value for name, value in OFFERED.items() if inspect.isclass(val
 
 RETIRED = {
     *("n_stages", "n_rounds", "n_trees", "n_learners", "n_exits", "n_layers"),
-    *("max_leaves", "min_rows", "l2", "ridge", "patience"),
+    *("max_leaves", "min_rows", "l1", "l2", "ridge", "patience"),
     *("tree_cost", "computation", "learner_cost", "costly_cost"),
     *("penalty", "gamma", "lam", "trade_off"),
     *("cross_fit", "n_folds", "n_passes", "step", "rate"),

@@ -185,6 +185,7 @@ MEANT = {  # what other libraries and papers call a parameter
     **dict.fromkeys(("eta", "shrinkage", "step", "rate", "lr"), "learning_rate"),
     **dict.fromkeys(("prices", "feature_costs"), "costs"),
     **dict.fromkeys(("cross_fit", "n_folds", "cv"), "folds"),
+    **dict.fromkeys(("l1", "reg_alpha", "lambda_l1"), "l1_regularization"),
     "n_passes": "epochs",
     "scoring": "metric",
     "metric": "scoring",

@@ -248,7 +248,7 @@ def test_an_error_comes_of_a_file_of_another_network(rings, tmp_path):
     [
         {"mode": "joint"},
         {"mode": "gated"},
-        {"l1_step": "proximal", "l1": 0.1},
+        {"l1_step": "proximal", "l1_regularization": 0.1},
         {"merge": "sum"},
         {"projection": "alpha"},
         {"projection": "random", "from_scratch": True},

@@ -153,7 +153,7 @@ def path_objective(seed=0, n_levels=3):
     X, y = problem(n=60, seed=seed)
     Y, bound, share = np.eye(3)[y], COSTS.bind(6), np.full(60, 1 / 60)
     start = SubmodularTreeClassifier(node_budget=COSTS.total, max_stages=n_levels)._grow(X, Y, share, bound)
-    objective = _PathObjective(X, Y, share, start, bound, cost_penalty=0.03, l1=0.01)
+    objective = _PathObjective(X, Y, share, start, bound, cost_penalty=0.03, l1_regularization=0.01)
     rng = np.random.default_rng(seed)
     parameters = objective.parameters(start)
     return objective, parameters + 0.1 * rng.normal(size=parameters.size), X, Y

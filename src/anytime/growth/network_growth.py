@@ -265,7 +265,7 @@ class NetworkGrowth:
                 raise Interrupted
             if candidates is not None:
                 if proximal:
-                    candidates.shrink(rate, settings.l1)
+                    candidates.shrink(rate, settings.l1_regularization)
                 if settings.largest_weight is not None:
                     candidates.cap(settings.largest_weight)
 
@@ -275,7 +275,7 @@ class NetworkGrowth:
                 x, y = self._some_rows(np.random.default_rng(job.random_state), trainer.device)
                 epoch |= correlations(network, candidates, lambda network: exit_losses(network(x), y).sum())
 
-        penalised = candidates is not None and settings.l1 > 0 and not proximal
+        penalised = candidates is not None and settings.l1_regularization > 0 and not proximal
         trigger = self.phases.trigger
         trainer = NetworkTrainer(
             network,
@@ -283,7 +283,9 @@ class NetworkGrowth:
             device=self.device,
             seed=seed,
             prepare=self.scaling,
-            extra_loss=(lambda: candidates.l1(settings.l1)) if candidates is not None and penalised else None,
+            extra_loss=(lambda: candidates.l1(settings.l1_regularization))
+            if candidates is not None and penalised
+            else None,
             after_step=after_step,
             turns=turns,
             report=None if trigger is None else tell,

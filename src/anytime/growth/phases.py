@@ -28,8 +28,8 @@ class GrowthSettings:
         I_max: shortcuts that each site keeps.
     mode : {"isolated", "joint", "gated"}
         "isolated": candidates are trained beside a network that does not notice. The others are for comparison.
-    l1 : float
-        The sum of the absolute weights of candidates is added to the loss, times ``l1`` / (I J).
+    l1_regularization : float
+        The sum of the absolute weights of candidates is added to the loss, times this / (I J).
     l1_step : {"subgradient", "proximal"}
         "proximal": weights are set to zero where the loss does not hold them.
     largest_weight : float or None
@@ -52,7 +52,7 @@ class GrowthSettings:
 
     n_shortcuts: int = 3
     mode: str = "isolated"
-    l1: float = 0.01
+    l1_regularization: float = 0.01
     l1_step: str = "subgradient"
     largest_weight: float | None = None
     merge: str = "cat_proj"
@@ -74,9 +74,9 @@ class GrowthSettings:
         for name, allowed in words.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
-        if self.n_shortcuts < 1 or self.turns < 1 or not 0 < self.share <= 1 or self.l1 < 0:
+        if self.n_shortcuts < 1 or self.turns < 1 or not 0 < self.share <= 1 or self.l1_regularization < 0:
             raise ValueError(
-                "n_shortcuts and turns are at least 1, share is above 0 and at most 1, l1 is not negative"
+                "n_shortcuts and turns are at least 1, share is above 0 and at most 1, l1_regularization is not negative"
             )
         if self.mode != "isolated" and (self.turns > 1 or self.share < 1):
             raise ValueError(

@@ -48,7 +48,7 @@ class CostSensitiveTreeClassifier(ClassifierTree):
     ----------
     cost_penalty : float, default=0.1
         The loss is squared error; lambda in the paper.
-    l1 : float, default=1e-4
+    l1_regularization : float, default=1e-4
         Rho in the paper.
     max_stages : int, default=3
         A stage is a level of the tree. At most 12.
@@ -79,7 +79,7 @@ class CostSensitiveTreeClassifier(ClassifierTree):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ClassifierTree._parameter_constraints,
-        "l1": [Interval(Real, 0, None, closed="left")],
+        "l1_regularization": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
@@ -88,7 +88,7 @@ class CostSensitiveTreeClassifier(ClassifierTree):
         *,
         costs: Any = None,
         cost_penalty: float = 0.1,
-        l1: float = 1e-4,
+        l1_regularization: float = 1e-4,
         max_stages: int = 3,
         max_iter: int = 20,
         l2_regularization: float = 1e-3,
@@ -107,7 +107,7 @@ class CostSensitiveTreeClassifier(ClassifierTree):
             l2_regularization=self.l2_regularization,
         )
         start = unbounded._grow(X, Y, share, costs)
-        objective = _PathObjective(X, Y, share, start, costs, self.cost_penalty, self.l1)
+        objective = _PathObjective(X, Y, share, start, costs, self.cost_penalty, self.l1_regularization)
         parameters = objective.parameters(start)
         for _ in range(self.max_iter):
             scale = objective.renew(parameters)
@@ -160,9 +160,9 @@ class _PathObjective:
         start: LinearTree,
         costs: BoundCosts,
         cost_penalty: float,
-        l1: float,
+        l1_regularization: float,
     ) -> None:
-        self.X, self.Y, self.share, self.l1 = X, Y, share, l1
+        self.X, self.Y, self.share, self.l1_regularization = X, Y, share, l1_regularization
         self.n_nodes, self.d, self.n_classes = start.weights.shape
         said = X @ start.weights[0]
         # of the answers, along which rows are routed at every node
@@ -205,7 +205,7 @@ class _PathObjective:
         """Let the bounds touch the roots at these weights; return a scale of the parameters in which curvatures are about 1."""
         weights = self.parts(parameters)[0]
         power = self._group_power(weights)
-        curvature = 1.0 + self.l1 / np.sqrt(weights**2 + _SMOOTHING**2)
+        curvature = 1.0 + self.l1_regularization / np.sqrt(weights**2 + _SMOOTHING**2)
         for leaf in self.leaves:
             self.bound[leaf] = np.sqrt(power[self.above[leaf]].sum(axis=0) + _SMOOTHING**2)
             rate = (self.price / self.bound[leaf])[self.group] / len(self.leaves)
@@ -237,7 +237,9 @@ class _PathObjective:
                 self.price @ ((power[self.above[leaf]].sum(axis=0) + _SMOOTHING**2) / at + at)
             )
         size = np.sqrt(weights**2 + _SMOOTHING**2)
-        value = float((arrive * (loss + paid[:, None])).sum(axis=0) @ self.share + self.l1 * size.sum())
+        value = float(
+            (arrive * (loss + paid[:, None])).sum(axis=0) @ self.share + self.l1_regularization * size.sum()
+        )
         # gradient: through the loss, through the prices, through where rows go
         slope = 2 * (arrive * self.share)[:, :, None] * (answer - self.Y)
         below = arrive * self.share * (loss + paid[:, None])  # (N, n): later, of a node and all below it
@@ -250,7 +252,9 @@ class _PathObjective:
             turn = self.steepness * (below[2 * v + 2] * (1 - right[v]) - below[2 * v + 1] * right[v])
             through[v] += turn[:, None] * self.direction
             step[v] = -turn.sum()
-        gradient = np.einsum("nd,vnc->vdc", self.X, through, optimize=True) + self.l1 * weights / size
+        gradient = (
+            np.einsum("nd,vnc->vdc", self.X, through, optimize=True) + self.l1_regularization * weights / size
+        )
         reached = arrive @ self.share
         for leaf in self.leaves:
             rate = reached[leaf] * (self.price / self.bound[leaf])[self.group]
