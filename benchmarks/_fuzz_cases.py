@@ -10,6 +10,7 @@ import math
 import random
 import struct
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.dummy import DummyClassifier
 
 from anytime import files
 from anytime.acquisition import AcquisitionClassifier, LinearTerms, MarginAcquisitionClassifier, StepTerms
+from anytime.acquisition.masked_trees import MaskedTrees
 from anytime.adaptive import AdaptiveClassifier, CostlyBlock
 from anytime.auto import AutoClassifier
 from anytime.auto.blend_block import BlendBlock, LogProbabilityBlock
@@ -269,6 +271,7 @@ def sample_models() -> dict[str, Any]:
         "streamed trees": trees.fit(rows, np.array(["a", "b", "c"])[np.arange(12) % 3]),
         "streamed nets": nets.fit(coded, rows[:, 0]),
         "neighbours": _neighbours(costs, rows, labels),
+        "masked trees": _with_trees(_neighbours(costs, rows, labels)),
         "margins": margins.set_params(classifier=None),  # a file has no room for it
         "stepped": stepped.set_params(classifier=None),
         "boosted": fitted(AnytimeClassifier, boosted, ["no", "yes"], names, costs=costs, evaluation_cost=0.1),
@@ -294,6 +297,16 @@ def _neighbours(costs: FeatureCosts, rows: Any, labels: Any) -> AcquisitionClass
         "random_state": 0,
     }
     return AcquisitionClassifier(costs=costs, confidence=0.9, cost_penalty=0.01, **settings).fit(rows, labels)
+
+
+def _with_trees(model: AcquisitionClassifier) -> AcquisitionClassifier:
+    """The same, with trees that have a share of the answers, and others that say what groups are worth."""
+    trees = MaskedTrees(TreeBlock(small_trees(14, [1], 2, wide=True)), 0.5)
+    block: Any = model.plan_.blocks[0]
+    n_seen = COLUMNS + 2 + block.costs.n_groups
+    values = TreeBlock(replace(small_trees(15, [1], block.candidates.size, wide=True), n_features=n_seen))
+    model.plan_ = replace(model.plan_, blocks=[block.changed(trees=trees, values=values)])
+    return model
 
 
 def _automatic(plan: Plan, costs: FeatureCosts) -> AutoClassifier:

@@ -5,7 +5,7 @@ budgets of 2, 5 and 10 % of the price of everything: no row pays more. ``mean`` 
 the test rows, a different game. LightGBM chooses its columns on validation rows and is refitted on all. At most 3,000 rows are
 learned from, and as many judged by.
 
-    python benchmarks/acquisition.py --keep DIR [--data DIR] [--sets a,b] [--entries a,b] [--splits 1] [--reported]
+    python benchmarks/acquisition.py --keep DIR [--data DIR] [--sets a,b] [--entries a,b] [--splits 1] [--first 0] [--reported]
     python benchmarks/acquisition.py --keep DIR --summary
     python benchmarks/acquisition.py --speed
 
@@ -161,23 +161,33 @@ def summary(kept: Path) -> dict[str, Any]:
 
 
 def speed() -> None:
-    """Seconds of a decision on one thread, and of a batch at a tenth of the price on two."""
+    """Seconds of a decision on one thread, and of a batch at a tenth of the price on two, by both policies."""
     random = np.random.default_rng(0)
     means = random.normal(size=(10, 64))
     y = random.integers(10, size=20_000)
     X = means[y] + 1.5 * random.normal(size=(20_000, 64))
-    model = at.AcquisitionClassifier(random_state=0, time_budget=20).fit(X[:10_000], y[:10_000])
-    rows = X[10_000:]
-    model.predict_one(rows[0], budget=1)
-    block: Any = model.plan_.blocks[0]
-    inputs, left = block.matrix(rows[:100]), np.array([2**60])
-    for owned in (1, 5, 20, 40):
-        has = np.argsort(random.uniform(size=(100, 64)), axis=1) < owned
+    for policy in ("neighbours", "value"):
         began = time.process_time()
-        for i in range(100):
-            block.native.choose(inputs[i : i + 1], has[i : i + 1], np.zeros((1, 64), dtype=bool), left)
+        settings: dict[str, Any] = {"policy": policy, "random_state": 0, "time_budget": 30}
+        _speed_of(at.AcquisitionClassifier(**settings).fit(X[:10_000], y[:10_000]), X[10_000:])
+        print(f"{policy}: {time.process_time() - began:.0f} s of processor time in all", flush=True)
+
+
+def _speed_of(model: Any, rows: NDArray[Any]) -> None:
+    random, block = np.random.default_rng(1), model.plan_.blocks[0]
+    with_trees = f"trees {block.trees is not None}, learned values {block.values is not None}"
+    model.predict_one(rows[0], budget=1)
+    for owned in (1, 5, 20, 40):
+        memories = [block.remember(1) for _ in range(100)]
+        for memory in memories:
+            memory["owned"][0, random.permutation(64)[:owned]] = True
+        began = time.process_time()
+        for i, memory in enumerate(memories):
+            block.choose(rows[i : i + 1], memory)
         took = (time.process_time() - began) / 100
-        print(f"a decision by itself, {owned} groups owned: {1e3 * took:.3f} ms of processor time")
+        print(
+            f"a decision by itself, {owned} groups owned, {with_trees}: {1e3 * took:.3f} ms of processor time"
+        )
     for purchases in (2, 6, 20, 40):
         began = time.process_time()
         for row in rows[:50]:
@@ -202,6 +212,7 @@ def main() -> None:
     parser.add_argument("--sets", default=",".join(NAMES))
     parser.add_argument("--entries", default="Acquisition,SpeedBoost,per-budget")
     parser.add_argument("--splits", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first split")
     parser.add_argument("--reported", action="store_true")
     parser.add_argument("--summary", action="store_true")
     parser.add_argument("--speed", action="store_true")
@@ -214,7 +225,7 @@ def main() -> None:
     given.keep /= "reported" if given.reported else "development"
     given.keep.mkdir(parents=True, exist_ok=True)
     if not given.summary:
-        for split in range(given.splits):
+        for split in range(given.first, given.first + given.splits):
             for name in given.sets.split(","):
                 run(name, split, given.entries.split(","), given.data, given.reported, given.keep)
     figures = summary(given.keep)

@@ -33,7 +33,7 @@ for train, test in StratifiedKFold(10, shuffle=True, random_state=0).split(X, y)
 for confidence in confidences:
     mean = paid[confidence].mean()
     print(
-        f"until {confidence:4.0%} sure: {mean:6.1f} {costs.unit} a patient, {right[confidence].mean():.3f} right"
+        f"stop at {confidence:4.0%}: {mean:6.1f} {costs.unit} a patient, {right[confidence].mean():.3f} right"
     )
 spent = paid[0.8]
 cheap, dear = int(spent.argmin()), int(spent.argmax())
@@ -42,14 +42,18 @@ for patient in (cheap, dear):
 
 figure, (left, lower) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 left.plot([paid[c].mean() for c in confidences], [right[c].mean() for c in confidences], "o-", color="C0")
-for confidence in (0.6, 0.8, 0.9, 1.0):
+for confidence in (0.6, 0.75, 0.8, 0.9):
     place = (paid[confidence].mean(), right[confidence].mean())
-    left.annotate(f"{confidence:.0%}", place, xytext=(5, -12), textcoords="offset points", size=8)
+    left.annotate(f"stop at {confidence:.0%}", place, xytext=(5, -12), textcoords="offset points", size=8)
 left.margins(0.1)
-left.set(xlabel=f"mean cost of a patient ({costs.unit})", ylabel="accuracy, 10 folds", title="Until so sure")
+left.set(
+    xlabel=f"mean cost per patient ({costs.unit})",
+    ylabel="share of right diagnoses",
+    title="More tests, more right diagnoses",
+)
 lower.hist([spent[right[0.8]], spent[~right[0.8]]], bins=20, stacked=True, label=["right", "wrong"])
 lower.axvline(spent.mean(), color="black", lw=0.8, ls=":")
-lower.set(xlabel=f"paid ({costs.unit})", ylabel="patients", title="Who pays what, 80 % sure")
+lower.set(xlabel=f"paid ({costs.unit})", ylabel="patients", title="What each patient pays, stopping at 80 %")
 lower.legend()
 folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
 figure.savefig(folder / "one_patient_at_a_time.png", dpi=120)

@@ -12,7 +12,13 @@ from anytime.acquisition import AcquisitionClassifier, AcquisitionRegressor
 from anytime.runtime import BatchSession, Session
 from tests.runtime.bench import features_of
 
-SMALL = {"hidden_layer_sizes": (16, 8), "folds": 2, "n_neighbors": 8, "random_state": 0}
+SMALL = {
+    "hidden_layer_sizes": (16, 8),
+    "folds": 2,
+    "n_neighbors": 8,
+    "policy": "neighbours",
+    "random_state": 0,
+}
 COSTS = at.FeatureCosts(
     {"a": 1.0, "b": 3.0, "c": 2.0, "step": 0.5, "d": 1.5},
     groups={"a": [0, 1], "b": [2], "c": [3, 4], "step": [], "d": [5]},

@@ -1,3 +1,4 @@
+import html
 import json
 import re
 import subprocess
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+import anytime as at
 from anytime.curves import AnytimeCurve, AnytimeCurveDisplay, Comparison, compare
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'@DATA@\u2028"
@@ -105,6 +107,40 @@ def test_report_escapes_names_titles_and_groups(classifier, tmp_path):
     table = both._repr_html_()
     assert "<script" not in table
     assert "<img" not in table
+
+
+def test_report_shows_what_single_rows_buy(tmp_path):
+    """A picture and a table of each path: what was bought, what was paid by then, and the answer."""
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    costs = at.FeatureCosts({"a": 1.0, EVIL: 2.0}, groups={"a": [0], EVIL: [1]}, unit="EUR")
+    model = at.SpeedBoostClassifier(n_estimators=20, costs=costs).fit(X, y := X[:, 0] + X[:, 1] > 0)
+    path, comparison = model.path(X[0]), compare({"m": model}, X, y)
+    page = comparison.report(tmp_path / "r.html", paths={EVIL: path}).read_text(encoding="utf-8")
+    section = page[page.index('<section id="rows"') :].split("</section>")[0]
+    rows = re.findall(
+        r'<tr><th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td></tr>', section
+    )
+    assert [(html.unescape(bought), float(paid)) for bought, paid, _, _ in rows] == [
+        ("nothing", 0.0),
+        *zip(path.groups, path.costs[1:], strict=True),
+    ]
+    assert [answer for _, _, answer, _ in rows] == [str(step.prediction) for step in path.steps]
+    assert [float(p) for *_, p in rows] == pytest.approx([step.probability for step in path.steps], abs=0.005)
+    heights = [float(up) for up in re.findall(r'<circle class="dot" cx="[\d.]+" cy="([\d.]+)"', section)]
+    assert np.argsort(heights).tolist() == np.argsort([-step.probability for step in path.steps]).tolist()
+    assert EVIL not in section
+    assert html.escape(EVIL) in section
+    plain = comparison.report(tmp_path / "p.html").read_text(encoding="utf-8")
+    assert 'id="rows"' not in plain
+
+
+def test_report_shows_numbers_of_single_rows(tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = at.SpeedBoostRegressor(n_estimators=20).fit(X, 3 * X[:, 0] + X[:, 1])
+    path = model.path(X[0])
+    page = compare({"m": model}, X, X[:, 0]).report(tmp_path / "r.html", paths={"one": path}).read_text()
+    assert f"<td>{path.steps[-1].prediction:.4g}</td>" in page
+    assert "nan" not in page[page.index('<section id="rows"') :].split("</section>")[0]
 
 
 def test_report_of_one_flat_free_curve(tmp_path):

@@ -13,18 +13,20 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import column_or_1d
 
-from anytime._compat import Interval
+from anytime._compat import Interval, StrOptions
 from anytime.acquisition.inputs import Inputs, ValueSteps
 from anytime.acquisition.masked_networks import MaskedNetworks, Masks, Targets, train_networks
 from anytime.acquisition.masked_trees import train_trees
-from anytime.acquisition.neighbour_block import MOST_FOLDS, NeighbourBlock, Reference
+from anytime.acquisition.neighbour_block import FLOOR, MOST_FOLDS, NeighbourBlock, Reference
 from anytime.acquisition.purchase_block import FINISHED
 from anytime.acquisition.rowwise import RowwiseModel
+from anytime.acquisition.value_trees import train_values
 from anytime.advice import Offer, follow, offer_of
 from anytime.calibrated import holding_out
 from anytime.faces import ClassifierFace, RegressorFace
 from anytime.parameters import declared, store, without
 from anytime.plan import Array, Plan
+from anytime.trees.block import TreeBlock
 from anytime.trees.clock import Clock
 from anytime.validation import class_labels, numbered_classes, target_numbers, weighed_by_class
 
@@ -50,6 +52,7 @@ class _AcquisitionModel(RowwiseModel):
     cost_penalty: float
     n_neighbors: int
     look_ahead: int
+    policy: str
     hidden_layer_sizes: tuple[int, int]
     folds: int
     time_budget: float | None
@@ -62,6 +65,7 @@ class _AcquisitionModel(RowwiseModel):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "confidence": [Interval(Real, 0, 1, closed="both"), None],
         "look_ahead": [Interval(Integral, 0, 64, closed="both")],
+        "policy": [StrOptions({"auto", "neighbours", "value"})],
         "hidden_layer_sizes": ["array-like"],
         "folds": [Interval(Integral, 2, MOST_FOLDS, closed="both")],
     }
@@ -76,6 +80,7 @@ class _AcquisitionModel(RowwiseModel):
         confidence: float | None = None,
         n_neighbors: int = 20,
         look_ahead: int = 12,
+        policy: str = "auto",
         hidden_layer_sizes: tuple[int, int] = (128, 64),
         folds: int = 4,
         class_weight: dict[Any, float] | str | None = None,
@@ -147,14 +152,46 @@ class _AcquisitionModel(RowwiseModel):
                 *data, masks, hidden, seed=seed + 1, time_share=0.7, earlier=networks, **training
             )
             block = self._block_of(inputs, steps, _scaled(networks, relative), reference, costs)
-            if (relative == 1.0).all() and not clock.over:  # sums of trees are in one unit
-                settings = {"n_read": Z.shape[1], "networks": networks, "n_threads": self._threads()}
-                trees = train_trees(*data, masks, clock=clock, seed=seed + 2, **settings)
-                block = block if trees is None else block.changed(trees=trees)
+            if not clock.over:
+                shared = {
+                    "n_read": Z.shape[1],
+                    "n_threads": self._threads(),
+                    "clock": clock,
+                    "seed": seed + 2,
+                }
+                trees = train_trees(*data, masks, networks=networks, **shared)
+                block = block.changed(trees=None if trees is None else trees.scaled(relative))
+                if self.policy != "neighbours" and not clock.over:
+                    block = self._with_values(block, data, masks, shared, relative, numbers[kept], random)
         base = block.score(numbers[:1], np.zeros((1, costs.n_groups), dtype=bool))[0]
         link = "softmax" if targets.are_classes else "identity"
         block.begin()
         self.plan_ = self._plan_of(block, base, link=link)
+
+    def _with_values(
+        self,
+        block: NeighbourBlock,
+        data: Any,
+        masks: Masks,
+        shared: dict[str, Any],
+        unit: Array,
+        X: Array,
+        random: np.random.RandomState,
+    ) -> NeighbourBlock:
+        """The block with a learned policy, if that is wanted, or buys what is better for held-out rows."""
+        Z, group, targets, fold = data
+        if not targets.are_classes:  # losses are in the units of the block
+            targets = targets._replace(values=(targets.values * unit).astype(np.float32))
+        of_block: dict[str, Any] = {
+            "networks": block.networks,
+            "candidates": block.candidates,
+            "required": block.required,
+        }
+        values = train_values(Z, group, targets, fold, masks, floor=FLOOR, **of_block, **shared)
+        if values is None:
+            return block
+        chosen = self.policy == "value" or _is_better(values.honest, block, X, random, shared["clock"])
+        return block.changed(values=values.of_all) if chosen else block
 
     def _block_of(self, *parts: Any) -> NeighbourBlock:
         return NeighbourBlock(
@@ -229,7 +266,8 @@ class AcquisitionClassifier(ClassifierFace, _AcquisitionModel):
     rows closest to it in the values seen so far. The next group is the one that lowers their loss most per price, by networks not
     trained on them (price to the power 0.7, so that not only the cheapest groups are bought). If no single group helps clearly,
     pairs and triples are tried (after Valancius et al., *Acquisition conditioned oracle for nongreedy active
-    feature acquisition*, 2023).
+    feature acquisition*, 2023). Boosted trees have a share of the answers, and say what groups are worth, if held-out rows are
+    better off with them.
 
     Parameters
     ----------
@@ -244,6 +282,9 @@ class AcquisitionClassifier(ClassifierFace, _AcquisitionModel):
     look_ahead : int, default=12
         Number of promising groups whose pairs and triples are tried at the beginning, and whenever no single group clearly
         lowers the loss. 0: none.
+    policy : {"auto", "neighbours", "value"}, default="auto"
+        What says how much a group lowers the loss: the row's neighbours, or boosted trees that have learned it from all rows.
+        "auto": whichever buys what lowers the loss of held-out rows more. Without enough rows or time for trees, neighbours do.
     hidden_layer_sizes : (int, int), default=(128, 64)
         Units of the two hidden layers.
     folds : int, default=4
@@ -372,10 +413,24 @@ def _visited(
     block: NeighbourBlock, X: Array, random: np.random.RandomState, clock: Clock
 ) -> NDArray[np.bool_]:
     """(s, G) sets of groups that some rows have after each of their purchases, with budgets of all sizes."""
-    own = random.permutation(len(X))[: min(_FOLLOWED, max(_MOST_DECISIONS // block.n_stages, 1))]
+    own = random.permutation(len(X))[: _n_followed(block)]
+    return np.concatenate(_followed(block, X, own, _budgets(block, own.size, random), clock)[0])
+
+
+def _n_followed(block: NeighbourBlock) -> int:
+    return min(_FOLLOWED, max(_MOST_DECISIONS // block.n_stages, 1))
+
+
+def _budgets(block: NeighbourBlock, n: int, random: np.random.RandomState) -> NDArray[np.int64]:
+    return np.asarray(block.costs.prices.sum() * random.uniform(size=n) ** _THRIFT, dtype=np.int64)
+
+
+def _followed(
+    block: NeighbourBlock, X: Array, own: NDArray[np.intp], money: NDArray[np.int64], clock: Clock
+) -> tuple[list[NDArray[np.bool_]], NDArray[np.bool_]]:
+    """The sets that reference rows ``own`` have on their way, and (n, G) what each has in the end."""
     rows, memory = X[own], block.remember(own.size)
-    money = block.costs.prices.sum() * random.uniform(size=own.size) ** _THRIFT
-    block.bound(memory, money.astype(np.int64), None)
+    block.bound(memory, money, None)
     visited = [np.zeros((1, block.costs.n_groups), dtype=bool)]
     go_on = None if np.isinf(clock.seconds) else lambda: not clock.over
     for _ in range(block.n_stages):
@@ -387,7 +442,24 @@ def _visited(
             break
         block.buy(memory)
         visited.append(memory["owned"][buying].copy())
-    return np.concatenate(visited)
+    return visited, memory["owned"]
+
+
+def _is_better(
+    honest: TreeBlock,
+    block: NeighbourBlock,
+    X: Array,
+    random: np.random.RandomState,
+    clock: Clock,
+) -> bool:
+    """Whether reference rows of the first fold, which these values have not seen, lose less with what they buy by them."""
+    own = random.permutation(np.flatnonzero(block.reference.fold == 0))[: _n_followed(block)]
+    money = _budgets(block, own.size, random)
+    losses = []
+    for deciding in (block, block.changed(values=honest)):
+        owned = _followed(deciding, X, own, money, clock)[1]
+        losses.append(block.held_out_losses(own, owned, 0).mean())
+    return bool(not clock.over and losses[1] < losses[0])
 
 
 def _folds(targets: Targets, n_folds: int, random: np.random.RandomState) -> NDArray[np.int32]:

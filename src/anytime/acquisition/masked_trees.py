@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime._native import Forest
 from anytime.acquisition.masked_networks import Floats, MaskedNetworks, Masks, Targets
 from anytime.boosting.objective import MeanLoss
 from anytime.boosting.rounds import GradientRounds
@@ -23,13 +24,11 @@ from anytime.trees.block import TreeBlock
 from anytime.trees.clock import Clock
 from anytime.trees.growing import TreeGrower
 
-__all__ = ["MaskedTrees", "train_trees"]
+__all__ = ["MaskedTrees", "share_of_trees", "train_trees"]
 
-_ROWS, _COPIES = (
-    40_000,
-    40,
-)  # rows to learn from, each with other groups hidden; and how often one may be among them
-_ROUNDS, _PATIENCE, _RATE, _LEAVES = 200, 20, 0.1, 31
+# copies of rows to learn from, each with other groups hidden: at least and at most; and how many of one row at most
+_COPIES, _MOST_OF_ONE = (40_000, 200_000), 40
+_ROUNDS, _PATIENCE, _RATE, _LEAVES = 400, 20, 0.1, 63
 _SHARES = 0.25, 0.5, 0.75, 1.0  # of an answer
 _FEWEST_HELD = 20
 
@@ -39,6 +38,13 @@ class MaskedTrees(NamedTuple):
 
     trees: TreeBlock  # one stage
     share: float
+
+    def scaled(self, unit: Array) -> MaskedTrees:
+        """The same that answers in other units, (K,)."""
+        if (unit == 1.0).all():
+            return self
+        parts: dict[str, Any] = dict(self.trees.forest.arrays())
+        return self._replace(trees=TreeBlock(Forest(**parts | {"value": parts["value"] * unit})))
 
     def blended(self, scores: Array, Z: Floats, owned: NDArray[np.bool_], group: NDArray[np.int32]) -> Array:
         """(n, K) scores of the networks, with the trees' share of it. ``group`` is of each of the inputs ``Z``."""
@@ -76,7 +82,7 @@ def train_trees(
     random, n = np.random.default_rng(seed), len(Z)
     if np.count_nonzero(fold == 0) < _FEWEST_HELD:
         return None
-    rows = np.resize(random.permutation(n), min(max(_ROWS, n), _COPIES * n))
+    rows = np.resize(random.permutation(n), min(max(_COPIES[0], n), _COPIES[1], _MOST_OF_ONE * n))
     owned = masks.draw(random, rows.size)
     seen = np.where(owned[:, group[:n_read]], Z[rows, :n_read].astype(np.float64), np.nan)
     held, kept = np.flatnonzero(fold[rows] == 0), np.flatnonzero(fold[rows] != 0)
@@ -98,11 +104,13 @@ def train_trees(
         return None
     by_trees = TreeBlock(judged.trees(judged.best, one_stage=True)).outputs(0, seen[held]) + start
     by_network = networks.scores(0, Z[rows[held]], owned[held], group).astype(np.float64)
-    share = _share(by_network, by_trees, targets, rows[held])
+    share = share_of_trees(by_network, by_trees, targets, rows[held])
     if not share:
         return None
     boosting = GradientRounds(data, objective, grower, start, **settings)
     boosting.run(judged.best, None, clock.ends(clock.seconds))
+    if not boosting.rounds:
+        return None
     clock.tell(f"{len(boosting.rounds)} rounds of trees have {share:.0%} of the answers")
     first = boosting.rounds[0][0]  # shared trees answer for all outputs
     first.value[first.feature == LEAF] += start
@@ -117,9 +125,20 @@ def _constant(targets: Targets) -> Array:
     return np.asarray(np.log(np.maximum(counts, 1e-3) / counts.sum()))
 
 
-def _share(by_network: Array, by_trees: Array, targets: Targets, rows: NDArray[np.intp]) -> float:
-    """The share of the trees with which held-out rows lose least; 0 where that gains less than one standard error."""
-    of, values = np.unique(rows, return_inverse=True)[1], targets.values[rows]
+def share_of_trees(by_network: Array, by_trees: Array, targets: Targets, rows: NDArray[np.intp]) -> float:
+    """The share of the trees with which held-out rows lose least; 0 where that gains less than one standard error.
+
+    Parameters
+    ----------
+    by_network, by_trees : (h, K)
+        Scores of copies of rows that neither has learned from.
+    targets : Targets
+    rows : (h,)
+        The row of each copy.
+    """
+    distinct, of = np.unique(rows, return_inverse=True)
+    values = targets.values[rows]
+    weight = np.ones(distinct.size) if targets.weight is None else targets.weight[distinct].astype(np.float64)
 
     def losses(share: float) -> Array:
         """Of each row, the mean over its copies."""
@@ -132,7 +151,7 @@ def _share(by_network: Array, by_trees: Array, targets: Targets, rows: NDArray[n
         return np.asarray(np.bincount(of, (scores**2).sum(axis=1)) / np.bincount(of))
 
     without = losses(0.0)
-    gains = {share: without - losses(share) for share in _SHARES}
+    gains = {share: weight * (without - losses(share)) for share in _SHARES}
     best = max(gains, key=lambda share: gains[share].mean())
     gain = gains[best]
     return best if gain.mean() > gain.std() / math.sqrt(gain.size) else 0.0

@@ -1,8 +1,9 @@
-"""Stages that buy for each row what most lowered the loss of rows like it, for its price.
+"""Stages that buy for each row what most lowers the loss of rows like it, for its price.
 
 A row's neighbours are the reference rows nearest to it on what it has bought. What a group is worth is the mean fall of their
 losses, by networks that have not seen them, once they have that group too (after Valancius et al., *Acquisition conditioned
-oracle*, 2023, with one group at a time, pairs and triples instead of sampled sets).
+oracle*, 2023, with one group at a time, pairs and triples instead of sampled sets). Or trees say it, which have learned it
+(``value_trees``).
 """
 
 from __future__ import annotations
@@ -20,20 +21,23 @@ from anytime.acquisition.inputs import Inputs, ValueSteps
 from anytime.acquisition.masked_networks import LAYERS, MaskedNetworks
 from anytime.acquisition.masked_trees import MaskedTrees
 from anytime.acquisition.purchase_block import FINISHED, UNDECIDED, PurchaseBlock
+from anytime.acquisition.value_trees import what_trees_see
 from anytime.blocks import Memory, State
 from anytime.costs import UNLIMITED, BoundCosts
+from anytime.losses import LINKS
 from anytime.plan import Array
 from anytime.trees.block import TreeBlock
 
-__all__ = ["NeighbourBlock", "Reference"]
+__all__ = ["FLOOR", "MOST_FOLDS", "NeighbourBlock", "Reference"]
 
 MOST_FOLDS = 100  # networks
 _SETTINGS = ("cost_penalty", "confidence", "n_neighbors", "price_power", "look_ahead")
+_KEPT = (*_SETTINGS, "n_stages", "n_threads", "trees", "values")
 _DRAWN = 200  # reference rows that stand for what a first purchase may say
 _AT_ONCE = 2**22  # inputs that are laid out together, of at least 1,000 rows: memory is bounded
 _SLICE = 1e-3  # seconds of decisions between two looks at the clock
 _LARGEST_UNIT = 1e150  # of targets, whose squares are numbers too
-_FLOOR = 0.05  # added to the probability of the true class: no single neighbour may count for all others
+FLOOR = 0.05  # added to the probability of the true class: no single neighbour may count for all others
 
 
 class Reference(NamedTuple):
@@ -48,6 +52,7 @@ class Reference(NamedTuple):
     unit: Array | None = None
 
 
+_VALUES = "values_"  # in a file, before the names of what belongs to the trees of a learned policy
 _ARRAYS = {  # of a block without trees
     *("columns", "kind", "centre", "scale"),
     *(*ValueSteps._fields, *MaskedNetworks._fields, *Reference._fields),
@@ -76,11 +81,12 @@ class NeighbourBlock(PurchaseBlock):
         price_power: float = 1.0,  # gains are compared per this power of the price
         look_ahead: int = 12,  # most promising groups of which pairs and triples are tried; 0: none
         n_stages: int | None = None,  # None: one per group that has inputs
-        trees: MaskedTrees | None = None,  # which have a share of the answers; what groups gain, networks say
+        trees: MaskedTrees | None = None,  # which have a share of the answers
+        values: TreeBlock | None = None,  # which say what groups gain; None: neighbours do
         n_threads: int = 1,
     ) -> None:
         self.inputs, self.steps, self.networks, self.reference = inputs, steps, networks, reference
-        self.costs, self.trees = costs, trees
+        self.costs, self.trees, self.values = costs, trees, values
         self.cost_penalty, self.confidence = float(cost_penalty), confidence
         self.n_neighbors, self.look_ahead, self.n_threads = int(n_neighbors), int(look_ahead), n_threads
         self.price_power = float(price_power)
@@ -105,7 +111,7 @@ class NeighbourBlock(PurchaseBlock):
             *(self._points, group, inputs.column.size, reference.fold, reference.labels, reference.values),
             *networks,
             n_neighbours=self.n_neighbors,
-            floor=_FLOOR,
+            floor=FLOOR,
             price_power=self.price_power,
             look_ahead=self.look_ahead,
         )
@@ -127,12 +133,21 @@ class NeighbourBlock(PurchaseBlock):
         self._unit = unit
         self._loss_unit = float(unit.max()) ** 2  # targets in smaller units count next to nothing
         self.candidates = np.unique(group)
+        n_seen = inputs.column.size + self.width + costs.n_groups
+        if values is not None and (values.forest.n_features, values.width, values.n_stages) != (
+            n_seen,
+            self.candidates.size,
+            1,
+        ):
+            raise ValueError(
+                f"the values of {self.candidates.size} groups must be learned from {n_seen} columns"
+            )
         self.n_stages = self.candidates.size if n_stages is None else n_stages
         if not 0 <= self.n_stages <= self.candidates.size:
             raise ValueError(f"{self.n_stages} purchases, but there are {self.candidates.size} groups to buy")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        settings = {name: getattr(self, name) for name in (*_SETTINGS, "n_stages", "n_threads", "trees")}
+        settings = {name: getattr(self, name) for name in _KEPT}
         return _rebuilt, ((self.inputs, self.steps, self.networks, self.reference, self.costs), settings)
 
     # ------------------------------------------------------------------ what rows have
@@ -216,9 +231,12 @@ class NeighbourBlock(PurchaseBlock):
         # what a row has needs nothing that it lacks: the decision supposes the mean of that
         supposed = absent & (~absent @ self.required) if absent.any() else absent
         inputs[supposed[:, self._input_group]] = 0.0
-        group, price, gain, _ = self.native.choose(
-            inputs, owned | supposed, absent, left, own, threads=self.n_threads
-        )
+        if self.values is None:
+            group, price, gain, _ = self.native.choose(
+                inputs, owned | supposed, absent, left, own, threads=self.n_threads
+            )
+        else:
+            group, price, gain = self._by_value(inputs, owned | supposed, absent, left)
         gain = gain * self._loss_unit
         # what is free is had; a row that lacks the money may go on when it has more
         over = (price > 0) & (price <= left) & (gain < self._tick_penalty * price) & (self.cost_penalty > 0)
@@ -228,6 +246,42 @@ class NeighbourBlock(PurchaseBlock):
         group = np.where((group < 0) & missed.any(axis=1), self.candidates[missed.argmax(axis=1)], group)
         memory["next"][rows] = np.where(over, FINISHED, group)
         memory["gain"][rows], memory["price"][rows] = gain, price
+
+    def _gains(self, inputs: NDArray[np.float32], owned: NDArray[np.bool_]) -> Array:
+        """(n, C) by how much each candidate lowers the loss, by the learned policy."""
+        assert self.values is not None
+        said = np.asarray(self.native.scores(inputs, owned, threads=self.n_threads))
+        m, classes = self.inputs.column.size, self.reference.labels is not None
+        return self.values.outputs(
+            0, what_trees_see(inputs[:, :m], owned, self._input_group[:m], said, classes)
+        )
+
+    def _by_value(
+        self,
+        inputs: NDArray[np.float32],
+        owned: NDArray[np.bool_],
+        barred: NDArray[np.bool_],
+        left: NDArray[np.int64],
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64], Array]:
+        """The group of most gain per price that each row can have, its price and its gain, as neighbours would say it.
+
+        A row that can pay for nothing names what it would buy with more money; one that can have nothing, what it lacks.
+        """
+        gains, needed = self._gains(inputs, owned), self.required[self.candidates].T
+        price = (~owned * self.costs.prices) @ needed
+        weight = np.maximum(price, 1).astype(np.float64) ** self.price_power
+        rate = np.where(gains > 0, gains / weight, gains * weight)
+        rate[price == 0] = np.inf
+        rate[owned[:, self.candidates]] = -np.inf
+        out_of_reach = (barred & ~owned) @ needed
+        wanted = np.where(out_of_reach | (price > left[:, None]), -np.inf, rate)
+        for more in (np.where(out_of_reach, -np.inf, rate), rate):
+            none = (wanted == -np.inf).all(axis=1)
+            wanted[none] = more[none]
+        best = wanted.argmax(axis=1)
+        rows = np.arange(len(best))
+        group = np.where(wanted[rows, best] > -np.inf, self.candidates[best], FINISHED).astype(np.int32)
+        return group, price[rows, best], gains[rows, best]
 
     @property
     def _at_once(self) -> int:
@@ -243,6 +297,8 @@ class NeighbourBlock(PurchaseBlock):
 
     def begin(self) -> None:
         """Work out the first purchase, which is the same for all rows: it takes longest, and nobody is to wait for it later."""
+        if self.values is not None:
+            return
         nothing = np.zeros((1, self.costs.n_groups), dtype=bool)
         inputs = np.zeros((1, self._input_group.size), dtype=np.float32)
         self.native.choose(inputs, nothing, nothing, np.array([UNLIMITED - 1], dtype=np.int64))
@@ -254,10 +310,14 @@ class NeighbourBlock(PurchaseBlock):
         change is the probability of another class; of numbers, the mean absolute change.
         """
         inputs, own = self.matrix(X), owned[None]
-        group, _, _, gains = self.native.choose(
-            *(inputs, own, np.zeros_like(own), np.array([UNLIMITED - 1], dtype=np.int64)), all_gains=True
-        )
-        assert gains is not None
+        nothing, much = np.zeros_like(own), np.array([UNLIMITED - 1], dtype=np.int64)
+        gains: Any
+        if self.values is None:
+            group, _, _, gains = self.native.choose(inputs, own, nothing, much, all_gains=True)
+        else:
+            group, gains = self._by_value(inputs, own, nothing, much)[0], np.full(own.shape, np.nan)
+            gains[:, self.candidates] = self._gains(inputs, own)
+            gains[own] = np.nan
         now, n = self._said(inputs, own)[0], len(self.reference.rows)
         near = self.native.nearest(inputs, own)[0] if owned.any() else np.arange(0, n, max(n // _DRAWN, 1))
         changes = np.full(self.costs.n_groups, np.nan)
@@ -301,6 +361,16 @@ class NeighbourBlock(PurchaseBlock):
             scores[some] = self._said(self.matrix(X[some]), np.ascontiguousarray(owned[some]))
         return scores * self._unit + self._offset
 
+    def held_out_losses(self, own: NDArray[np.intp], owned: NDArray[np.bool_], fold: int) -> Array:
+        """(n,) what reference rows of a fold lose that own these groups, (n, G), by the network that has not seen them."""
+        scores = self.networks.scores(fold, self._points[own], owned, self._input_group).astype(np.float64)
+        if self.reference.labels is None:
+            assert self.reference.values is not None
+            return np.asarray(np.square(scores - self.reference.values[own]).sum(axis=1))
+        told = LINKS["softmax"].transform(scores)
+        told[np.arange(own.size), self.reference.labels[own]] -= 1.0
+        return np.asarray(np.square(told).sum(axis=1))
+
     def _said(self, inputs: NDArray[np.float32], owned: NDArray[np.bool_]) -> Array:
         """(n, K) scores of rows that own these groups, in the unit of the networks."""
         scores = np.asarray(self.native.scores(inputs, owned, threads=self.n_threads))
@@ -314,8 +384,7 @@ class NeighbourBlock(PurchaseBlock):
 
     def changed(self, **changes: Any) -> NeighbourBlock:
         """The same with other settings."""
-        kept = (*_SETTINGS, "n_threads", "n_stages", "trees")
-        settings = {name: getattr(self, name) for name in kept} | changes
+        settings = {name: getattr(self, name) for name in _KEPT} | changes
         parts = (self.inputs, self.steps, self.networks, self.reference, self.costs)
         return type(self)(*parts, **settings)
 
@@ -333,6 +402,9 @@ class NeighbourBlock(PurchaseBlock):
             of_trees, of_nodes = self.trees.trees.state()
             description |= {**of_trees, "tree_share": self.trees.share}
             arrays |= of_nodes
+        if self.values is not None:
+            for parts, own in ((description, 0), (arrays, 1)):
+                parts |= {_VALUES + name: part for name, part in self.values.state()[own].items()}
         return description, arrays
 
     @classmethod
@@ -353,8 +425,18 @@ class NeighbourBlock(PurchaseBlock):
         said = (arrays.get(name) for name in ("labels", "values", "offset", "unit"))
         reference = Reference(arrays["rows"], arrays["fold"], *said)
         settings = {name: description[name] for name in (*_SETTINGS, "n_stages")}
+        of_values = [
+            {name.removeprefix(_VALUES): part for name, part in parts.items() if name.startswith(_VALUES)}
+            for parts in (description, arrays)
+        ]
+        if of_values[0]:
+            settings["values"] = TreeBlock.from_state(of_values[0], of_values[1])
         if "tree_share" in description:
-            of_nodes = {name: part for name, part in arrays.items() if name not in _ARRAYS}
+            of_nodes = {
+                name: part
+                for name, part in arrays.items()
+                if name not in _ARRAYS and not name.startswith(_VALUES)
+            }
             settings["trees"] = MaskedTrees(
                 TreeBlock.from_state(description, of_nodes), description["tree_share"]
             )

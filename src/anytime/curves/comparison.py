@@ -24,6 +24,8 @@ from anytime.curves.resampling import generator
 if TYPE_CHECKING:
     import pandas as pd
 
+    from anytime.advice import PurchasePath
+
 SHARES = (0.90, 0.95, 0.99)
 
 
@@ -230,15 +232,30 @@ class Comparison:
         ax.set_xlabel(cost_label(self.first.meter, self.unit()))
         return ax
 
-    def report(self, path: str | Path, *, title: str = "Quality under a budget") -> Path:
+    def report(
+        self,
+        path: str | Path,
+        *,
+        title: str = "Quality under a budget",
+        paths: Mapping[str, PurchasePath] | None = None,
+    ) -> Path:
         """Write one self-contained HTML page: curves, a budget slider, a table, and what each model buys.
 
         The page loads nothing from any server and works from a file.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write it.
+        title : str
+            Heading of the page.
+        paths : mapping from name to PurchasePath, default=None
+            Single rows, each with what ``model.path`` says of it: the page shows what was bought, and how the answer moved.
         """
         from anytime.curves.report import render
 
         path = Path(path)
-        path.write_text(render(self, title), encoding="utf-8")
+        path.write_text(render(self, title, paths or {}), encoding="utf-8")
         return path
 
     def _repr_html_(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -13,15 +14,21 @@ import numpy as np
 
 from anytime.curves.anytime_curve import AnytimeCurve
 from anytime.curves.display import cost_label, metric_label
+from anytime.curves.report_paths import render_paths
 
 if TYPE_CHECKING:
+    from anytime.advice import PurchasePath
     from anytime.curves.comparison import Comparison
 
 
-def render(comparison: Comparison, title: str) -> str:
+def render(comparison: Comparison, title: str, paths: Mapping[str, PurchasePath]) -> str:
     """The page as text."""
     template = resources.files("anytime.curves").joinpath("report.html").read_text(encoding="utf-8")
-    parts = {"@TITLE@": html.escape(title), "@DATA@": _script_safe(_contents(comparison, title))}
+    parts = {
+        "@TITLE@": html.escape(title),
+        "@ROWS@": render_paths(paths),
+        "@DATA@": _script_safe(_contents(comparison, title)),
+    }
     return re.sub("|".join(parts), lambda match: parts[match[0]], template)
 
 

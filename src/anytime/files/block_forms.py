@@ -50,7 +50,8 @@ ARRAYS = {  # of each kind of block
         f4x3="w1 w2 w3",
         f4x2="b1 b2 b3 rows values",
     )
-    | TREES,
+    | TREES
+    | {f"values_{name}": kind for name, kind in TREES.items()},
     "sensor": _arrays(i4x1="columns", f8x2="message", f8x1="opening centres"),
     "costly": _arrays(i4x1="columns", f8x2="calibration probe said"),
     "member": _arrays(i8x1="ends"),
@@ -90,7 +91,7 @@ OPTIONAL = {
     "linear": ("ends", "intercepts", "centres"),
     "margins": ("slopes", "centres", "start", "thresholds", "values"),
     "costly": ("calibration", "probe", "said"),
-    "neighbours": ("labels", "values", "offset", "unit", *TREES),
+    "neighbours": ("labels", "values", "offset", "unit", *TREES, *(f"values_{name}" for name in TREES)),
     "values": ("cost_matrix", "option_groups"),
     "network": ("offset", "unit"),
 }

@@ -107,7 +107,7 @@ def _structured(block: StoredBlock) -> Block:
 
 
 def _trees(block: StoredBlock) -> Block:
-    _check_categories(block.own, block.prefix)
+    _check_categories(block.own, f"{block.prefix}.")
     return TreeBlock.from_state(_forest(block.fields, block.n_features, block.most_width), block.own)
 
 
@@ -135,14 +135,14 @@ def _values(block: StoredBlock) -> Block:
     return PurchaseValueBlock.from_state(description, own, costs)
 
 
-def _forest(fields: Fields, n_features: int | None, most_width: int) -> dict[str, Any]:
-    """What is said of trees beside their arrays."""
+def _forest(fields: Fields, n_features: int | None, most_width: int, before: str = "") -> dict[str, Any]:
+    """What is said of trees beside their arrays; ``before``: how the names of these begin."""
     most, fewest = (2**31 - 2, 1) if n_features is None else (n_features, n_features)
     return {
-        "n_outputs": fields.integer("n_outputs", 1, max(most_width, 1)),
-        "n_features": fields.integer("n_features", fewest, most),
-        "float32_input": fields.flag("float32_input"),
-        "shift": fields.integer("shift", -1000, 1000),
+        f"{before}n_outputs": fields.integer(f"{before}n_outputs", 1, max(most_width, 1)),
+        f"{before}n_features": fields.integer(f"{before}n_features", fewest, most),
+        f"{before}float32_input": fields.flag(f"{before}float32_input"),
+        f"{before}shift": fields.integer(f"{before}shift", -1000, 1000),
     }
 
 
@@ -169,14 +169,14 @@ def _neighbours(block: StoredBlock) -> Block:
         "n_stages": fields.integer("n_stages", 0, MOST_STAGES),
     }
     if fields.has("tree_share"):
-        if missing := [name for name in TREES if name not in own]:
-            bad(f"array '{prefix}.{missing[0]}'", "missing, but trees have a share of the answers")
-        _check_categories(own, prefix)
-        n_inputs = own["columns"].size
+        _check_trees(own, prefix, "")
         description |= {
             "tree_share": fields.number("tree_share", 0, 1),
-            **_forest(fields, n_inputs, most_width),
+            **_forest(fields, own["columns"].size, most_width),
         }
+    if fields.has("values_n_outputs"):
+        _check_trees(own, prefix, "values_")
+        description |= _forest(fields, None, n_groups, "values_")
     return NeighbourBlock.from_state(description, own, block.costs)
 
 
@@ -257,18 +257,25 @@ def _margins(block: StoredBlock) -> Block:
     return MarginBlock.from_state(description, block.own, costs)
 
 
+def _check_trees(own: Arrays, prefix: str, before: str) -> None:
+    """Trees that a block may have are there, and are no trap."""
+    if missing := [name for name in TREES if before + name not in own]:
+        bad(f"array '{prefix}.{before}{missing[0]}'", "missing, but its trees have a part in the block")
+    _check_categories({name: own[before + name] for name in TREES}, f"{prefix}.{before}")
+
+
 def _check_categories(own: Arrays, prefix: str) -> None:
     """Bound what ranking categories takes: a set that many columns use is copied for each of them."""
     start, node_set = own["category_start"], own["category_set"]
     if start.size < 2 or own["feature"].shape != node_set.shape:
         return  # no set, or sizes that the constructor refuses
     if (np.diff(start) < 0).any() or start[0] != 0 or start[-1] != own["categories"].size:
-        bad(f"array '{prefix}.category_start'", "is not a list of places in 'categories'")
+        bad(f"array '{prefix}category_start'", "is not a list of places in 'categories'")
     used = (node_set >= 0) & (node_set < start.size - 1)
     pairs = np.unique(own["feature"][used].astype(np.int64) * start.size + node_set[used])
     copied = int(np.diff(start)[pairs % start.size].sum())
     if copied > FREE_WORK + WORK_RATIO * own["categories"].size:
-        bad(f"array '{prefix}.category_set'", "large sets of categories are used with too many columns")
+        bad(f"array '{prefix}category_set'", "large sets of categories are used with too many columns")
 
 
 BLOCK_READERS: dict[str, Callable[[StoredBlock], Block]] = {
