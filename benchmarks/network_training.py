@@ -102,12 +102,12 @@ def train(job: dict[str, Any], data: Path, out: Path) -> dict[str, Any]:
     began = time.monotonic()
     trainer.fit(X, y, time_budget=job.get("time_budget"))
     seconds = time.monotonic() - began
-    said = trainer.said(X_eval).cpu()
+    said = trainer.outputs_of(X_eval).cpu()
     wrong = (said.argmax(dim=2) != torch.from_numpy(y_eval)).float().mean(dim=1)
     if job.get("keep_said"):
         kept = {"said": said.half().numpy(), "y": y_eval, "mult_adds": costs}
         if len(y_val):
-            kept |= {"said_val": trainer.said(X_val).cpu().half().numpy(), "y_val": y_val}
+            kept |= {"said_val": trainer.outputs_of(X_val).cpu().half().numpy(), "y_val": y_val}
         np.savez_compressed(out / f"{label(job)}.npz", **kept)
     if job.get("keep_network"):
         torch.save({"job": job, "network": network.state_dict()}, out / f"{label(job)}.pt")

@@ -46,7 +46,7 @@ def test_training_and_evaluation_read_the_same_inputs(rows):
     trainer = NetworkTrainer(network(), RECIPE, device="cpu", prepare=prepare)
     trainer.fit(*rows)
     assert seen.count(True) == trainer.step
-    trainer.said(rows[0])
+    trainer.outputs_of(rows[0])
     assert not seen[-1]
     with pytest.raises(AttributeError):
         trainer.prepare = lambda x: x.float() / 255
@@ -172,7 +172,7 @@ def test_the_clock_ends_training_with_a_usable_network(rows):
     trainer = NetworkTrainer(network(), TrainingRecipe(epochs=100_000, batch_size=32), device="cpu")
     trainer.fit(*rows, time_budget=0.3)
     assert trainer.interrupted
-    assert torch.isfinite(trainer.said(rows[0])).all()
+    assert torch.isfinite(trainer.outputs_of(rows[0])).all()
 
 
 def test_ctrl_c_leaves_what_was_learned(rows):

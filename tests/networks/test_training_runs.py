@@ -185,7 +185,7 @@ def test_rows_that_must_not_be_written_to_are_read(rows, request):
 def test_no_time_at_all_still_leaves_a_network(rows):
     trainer = NetworkTrainer(network(), ENDLESS, device="cpu").fit(*rows, time_budget=1e-9)
     assert trainer.step == 1
-    assert torch.isfinite(trainer.said(rows[0])).all()
+    assert torch.isfinite(trainer.outputs_of(rows[0])).all()
 
 
 def test_progress_is_a_line_per_epoch_with_errors_of_exits(rows, capsys):

@@ -263,15 +263,15 @@ class Architecture:
     def input_shapes(self, c: int) -> dict[str, tuple[int, ...]]:
         """Shapes of all layers that growths of cell ``c`` may read."""
         shapes = self.layer_shapes()
-        known = {"before": shapes[max(c - 1, 0)], "previous": shapes[c]}
+        of_earlier_cells = {"before": shapes[max(c - 1, 0)], "previous": shapes[c]}
         return {
-            name: known.get(name, shapes[c + 1])
+            name: of_earlier_cells.get(name, shapes[c + 1])
             for name in (
                 *_OUTER,
                 *_UNIT,
                 *(f"g{k + 1}" for k in range(len(self.patterns[self.cells[c].pattern]))),
             )
-            if name in known or self.space != "module" or name not in _UNIT
+            if name in of_earlier_cells or self.space != "module" or name not in _UNIT
         }
 
     def counts(self) -> Counts:
@@ -281,9 +281,9 @@ class Architecture:
         for c, cell in enumerate(self.cells):
             if self.space != "module":
                 total = total.plus(_unit_counts(shapes[c], shapes[c + 1]))
-            known = self.input_shapes(c)
+            input_shapes = self.input_shapes(c)
             for growth in self.patterns[cell.pattern]:
-                total = total.plus(_growth_counts(growth, known, shapes[c + 1]))
+                total = total.plus(_growth_counts(growth, input_shapes, shapes[c + 1]))
         return total
 
     def _ends(self, shapes: Sequence[tuple[int, ...]]) -> Counts:
@@ -344,10 +344,10 @@ def _unit_counts(source: Sequence[int], target: Sequence[int]) -> Counts:
     return Counts(weights + 4 * c_out, target[1] * target[2] * weights)
 
 
-def _growth_counts(growth: GrownLayer, known: Mapping[str, Sequence[int]], target: Sequence[int]) -> Counts:
+def _growth_counts(growth: GrownLayer, input_shapes: Mapping[str, Sequence[int]], target: Sequence[int]) -> Counts:
     total = Counts(0, 0)
     for s in growth.shortcuts:
-        total = total.plus(op_counts(s.op, known[s.input], target))
+        total = total.plus(op_counts(s.op, input_shapes[s.input], target))
     n, channels = len(growth.shortcuts), target[0]
     if growth.merge == "sum":
         return total.plus(Counts(n + 1, 0))
@@ -387,9 +387,9 @@ def _check(a: Architecture) -> None:
 
 def _check_growths(a: Architecture, name: str, growths: Sequence[GrownLayer]) -> None:
     stem = name == STEM
-    known = {f"part {k}" for k in range(1, len(a.parts))} if stem else {*_OUTER}
+    readable = {f"part {k}" for k in range(1, len(a.parts))} if stem else {*_OUTER}
     if not stem and a.space != "module":
-        known |= {*_UNIT}
+        readable |= {*_UNIT}
     ops = (PART_OP,) if stem else a.ops
     for k, growth in enumerate(growths):
         if growth.merge not in MERGES or not growth.shortcuts or (stem and growth.merge != "sum"):
@@ -397,18 +397,18 @@ def _check_growths(a: Architecture, name: str, growths: Sequence[GrownLayer]) ->
         for s in growth.shortcuts:
             if s.op not in ops:
                 raise ValueError(f"{name!r} knows no op {s.op!r}; it has {', '.join(ops)}")
-            if s.input not in known:
+            if s.input not in readable:
                 raise ValueError(
                     f"growth {k + 1} of {name!r} reads {s.input!r}, which is not before it: the graph would have a cycle"
                     if s.input.startswith("g")
-                    else f"growth {k + 1} of {name!r} reads {s.input!r}; there are {', '.join(sorted(known))}"
+                    else f"growth {k + 1} of {name!r} reads {s.input!r}; there are {', '.join(sorted(readable))}"
                 )
         if len(set(growth.shortcuts)) < len(growth.shortcuts):
             raise ValueError(f"growth {k + 1} of {name!r} has a shortcut twice")
         if stem:
-            known -= {s.input for s in growth.shortcuts}
+            readable -= {s.input for s in growth.shortcuts}
         else:
-            known.add(f"g{k + 1}")
+            readable.add(f"g{k + 1}")
 
 
 def _size(value: Any, least: int = 1) -> int:

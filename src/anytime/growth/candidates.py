@@ -81,7 +81,7 @@ class CandidateUnion(nn.Module):
         self,
         inputs: Sequence[str],
         ops: Sequence[str],
-        known: Mapping[str, Sequence[int]],  # shapes by name
+        input_shapes: Mapping[str, Sequence[int]],  # shapes by name
         target: Sequence[int],  # shape of the output
         weights: nn.Parameter,  # (I * J,): the a_ij, shared with the other cells of the pattern
         mode: str = "isolated",  # or "joint", or "gated"
@@ -93,7 +93,7 @@ class CandidateUnion(nn.Module):
         self.gate = nn.Parameter(torch.zeros(1)) if mode == "gated" else None
         by_shape: dict[tuple[int, ...], list[int]] = {}
         for i, name in enumerate(inputs):
-            by_shape.setdefault(tuple(known[name]), []).append(i)
+            by_shape.setdefault(tuple(input_shapes[name]), []).append(i)
         self.groups = list(by_shape.values())  # inputs of equal shape
         self.ops = nn.ModuleList(
             nn.ModuleList(make_op(op, shape, target, copies=len(group)) for op in ops)
@@ -130,9 +130,9 @@ class CandidateUnion(nn.Module):
             positive = torch.relu(x)
             for j in range(len(ops))[self.active]:
                 op = ops[j]
-                said = _Dense.apply(op.after_relu(positive) if hasattr(op, "after_relu") else op(x))
-                split = said.unflatten(1, (len(group), -1))
-                weights = self.weights.index_select(0, numbers[j]).to(said.dtype)
+                values = _Dense.apply(op.after_relu(positive) if hasattr(op, "after_relu") else op(x))
+                split = values.unflatten(1, (len(group), -1))
+                weights = self.weights.index_select(0, numbers[j]).to(values.dtype)
                 weighted = split * weights.reshape(-1, *[1] * (split.ndim - 2))
                 total = total + weighted.sum(dim=1)
                 if self.recorded is not None:
@@ -227,16 +227,16 @@ def add_candidates(
     for place, (pattern, module) in enumerate(network.sites()):
         if pattern not in weights:
             continue
-        known: Mapping[str, tuple[int, ...]]
+        input_shapes: Mapping[str, tuple[int, ...]]
         ops: tuple[str, ...]
         if pattern == STEM:
-            known = {f"part {k}": (len(part),) for k, part in enumerate(grown.parts)}
+            input_shapes = {f"part {k}": (len(part),) for k, part in enumerate(grown.parts)}
             target, ops = shapes[0], (PART_OP,)
         else:
             c = place - (network.sites()[0][0] == STEM)
-            known, target, ops = grown.input_shapes(c), shapes[c + 1], grown.ops
+            input_shapes, target, ops = grown.input_shapes(c), shapes[c + 1], grown.ops
         inputs = grown.inputs(pattern)
-        union = CandidateUnion(inputs, ops, known, target, weights[pattern], mode, share)
+        union = CandidateUnion(inputs, ops, input_shapes, target, weights[pattern], mode, share)
         module.union = union
         unions[pattern].append(union)
     network.to(device=example.device, dtype=example.dtype)

@@ -45,9 +45,9 @@ def build(architecture: Architecture, module: ExitNetwork | None = None) -> Grow
         units = [_LinearUnit(architecture.width) for _ in architecture.cells]
     cells = []
     for c, unit in enumerate(units):
-        known = architecture.input_shapes(c)
+        input_shapes = architecture.input_shapes(c)
         growths = architecture.patterns[architecture.cells[c].pattern]
-        cells.append(Cell(unit, [ShortcutMerge(growth, known, shapes[c + 1]) for growth in growths]))
+        cells.append(Cell(unit, [ShortcutMerge(growth, input_shapes, shapes[c + 1]) for growth in growths]))
     return GrownNetwork(stem, cells, head, architecture)
 
 
@@ -205,10 +205,10 @@ class ShortcutMerge(nn.Module):
     ``known`` has the shapes of the layers that it may read.
     """
 
-    def __init__(self, growth: GrownLayer, known: Mapping[str, Sequence[int]], target: Sequence[int]) -> None:
+    def __init__(self, growth: GrownLayer, input_shapes: Mapping[str, Sequence[int]], target: Sequence[int]) -> None:
         super().__init__()
         self.inputs = [s.input for s in growth.shortcuts]
-        self.ops = nn.ModuleList(make_op(s.op, known[s.input], target) for s in growth.shortcuts)
+        self.ops = nn.ModuleList(make_op(s.op, input_shapes[s.input], target) for s in growth.shortcuts)
         n, channels, flat = len(self.ops), target[0], len(target) == 1
         self.linear, self.sums = growth.linear, growth.merge == "sum"
         if self.sums:
@@ -302,10 +302,10 @@ class _TableStem(nn.Module):
         self.parts = architecture.parts
         self.linear = nn.Linear(len(self.parts[0]), architecture.width, bias=False)
         self.norm = nn.BatchNorm1d(architecture.width)
-        known = {f"part {k}": (len(part),) for k, part in enumerate(self.parts)}
+        input_shapes = {f"part {k}": (len(part),) for k, part in enumerate(self.parts)}
         growths = architecture.patterns.get(STEM, ())
         self.learners = nn.ModuleList(
-            ShortcutMerge(growth, known, (architecture.width,)) for growth in growths
+            ShortcutMerge(growth, input_shapes, (architecture.width,)) for growth in growths
         )
         self.union: Any = None
         self._places: dict[tuple[int, str], Tensor] = {}
@@ -337,5 +337,5 @@ class _TableHead(nn.Module):
         self.norm, self.linear = nn.BatchNorm1d(width), nn.Linear(width, n_outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        said: Tensor = self.linear(torch.relu(self.norm(x)))
-        return said
+        scores: Tensor = self.linear(torch.relu(self.norm(x)))
+        return scores

@@ -108,13 +108,13 @@ class GrowingNetworkClassifier(ClassTargets, ClassifierFace, GrowingModel):
         named = self.__dict__.get("_named_classes")  # in the first call of partial_fit
         if named is None:
             return codes, weight
-        found, strange = self.classes_[codes], np.setdiff1d(self.classes_, named)
-        if strange.size:
+        labels, unexpected = self.classes_[codes], np.setdiff1d(self.classes_, named)
+        if unexpected.size:
             raise ValueError(
-                f"y holds the label {strange.tolist()[0]!r}, which is not among {named.tolist()}"
+                f"y holds the label {unexpected.tolist()[0]!r}, which is not among {named.tolist()}"
             )
         self.classes_ = named
-        return np.searchsorted(named, found).astype(np.int64), weight
+        return np.searchsorted(named, labels).astype(np.int64), weight
 
 
 @without("class_weight")

@@ -100,17 +100,17 @@ def _evidence(
         union.recorded = []
     try:
         loss().backward()
-        found = {}
+        evidence = {}
         for name, unions in candidates.unions.items():
             inner = np.zeros(candidates.weights[name].numel())
             norms = np.zeros((2, inner.size))
             for union in unions:
                 recorded, gradient = union.recorded or [], gradients[id(union)]
-                for k, said in enumerate(recorded):
-                    here = gradient[: len(said)]
-                    inner[k] += float((here * said).sum())
-                    norms[:, k] += float(here.square().sum()), float(said.square().sum())
-            found[name] = (
+                for k, output in enumerate(recorded):
+                    here = gradient[: len(output)]
+                    inner[k] += float((here * output).sum())
+                    norms[:, k] += float(here.square().sum()), float(output.square().sum())
+            evidence[name] = (
                 np.abs(inner) / np.sqrt(np.maximum(norms.prod(axis=0), 1e-30)) if cosine else np.abs(inner)
             )
     finally:
@@ -119,7 +119,7 @@ def _evidence(
         for union in everything:
             union.recorded = None
         network.zero_grad(set_to_none=True)
-    return found
+    return evidence
 
 
 def _keep_gradient(gradients: dict[int, Tensor], module: nn.Module, out: Tensor) -> None:
@@ -141,8 +141,8 @@ def correlations(
     candidates.activate()
     network.eval()
     best = max(
-        float(found.max())
-        for found in strengths(network, candidates, "cosine", lambda: loss(network)).values()
+        float(correlation.max())
+        for correlation in strengths(network, candidates, "cosine", lambda: loss(network)).values()
     )
     own = [p for name, p in network.named_parameters() if ".union." not in name]
     before, value = _outputs_at_sites(network, candidates, lambda: loss(network))
@@ -165,14 +165,14 @@ def _outputs_at_sites(
     network: GrownNetwork, candidates: CandidateSet, loss: Callable[[], Tensor]
 ) -> tuple[dict[str, list[Tensor]], Tensor]:
     """x_k of every site, by pattern, and the loss for which they were computed."""
-    said: dict[str, list[Tensor]] = {name: [] for name in candidates.unions}
+    outputs: dict[str, list[Tensor]] = {name: [] for name in candidates.unions}
     handles = [
-        union.register_forward_hook(lambda _, __, out, to=said[name]: to.append(out))
+        union.register_forward_hook(lambda _, __, out, to=outputs[name]: to.append(out))
         for name, unions in candidates.unions.items()
         for union in unions
     ]
     try:
-        return said, loss()
+        return outputs, loss()
     finally:
         for handle in handles:
             handle.remove()
@@ -240,9 +240,9 @@ def child_state(
     candidates, exactly where the projection is linear. "random": whatever comes.
     """
     state = child.state_dict()
-    known = {name: value for name, value in parent.state_dict().items() if ".union." not in name}
-    child.load_state_dict({**state, **known})
-    unions = {name: iter(found) for name, found in candidates.unions.items()}
+    of_parent = {name: value for name, value in parent.state_dict().items() if ".union." not in name}
+    child.load_state_dict({**state, **of_parent})
+    unions = {name: iter(of_pattern) for name, of_pattern in candidates.unions.items()}
     for (pattern, module), _ in zip(child.sites(), parent.sites(), strict=True):
         if pattern in choices:
             union, choice = next(unions[pattern]), choices[pattern]

@@ -120,12 +120,12 @@ class GrowingModel(NetworkModel):
         classes : (C,), default=None
             All classes that there are, in the first call. None: those of ``y``.
         """
-        known = getattr(self, "classes_", None) if hasattr(self, "plan_") else None
-        if known is not None and classes is not None and not np.array_equal(known, np.unique(classes)):
+        classes_before = getattr(self, "classes_", None) if hasattr(self, "plan_") else None
+        if classes_before is not None and classes is not None and not np.array_equal(classes_before, np.unique(classes)):
             raise ValueError(
-                f"classes={list(np.unique(classes))} are not those of the first call, {list(known)}"
+                f"classes={list(np.unique(classes))} are not those of the first call, {list(classes_before)}"
             )
-        self._named_classes = np.unique(classes) if known is None and classes is not None else known
+        self._named_classes = np.unique(classes) if classes_before is None and classes is not None else classes_before
         asked, self.warm_start = self.warm_start, True
         try:
             return self.fit(X, y, sample_weight)
@@ -335,7 +335,7 @@ class GrowingModel(NetworkModel):
             if codes is not None and len(codes) >= _FEWEST_ROWS:
                 block = gallery.stage(network, temperature(block.outputs(0, rows_val), codes))
             stages.append((block, float(cost), float(error)))
-        told = [
+        descriptions = [
             {
                 "number": model.number,
                 "parent": model.parent,
@@ -345,7 +345,7 @@ class GrowingModel(NetworkModel):
             }
             for model in search.models
         ]
-        return stages, told
+        return stages, descriptions
 
     def _chosen(self, hull: Sequence[Model]) -> list[Model]:
         """Networks that become stages: where columns have prices, each reads all that those before it read."""
@@ -364,7 +364,7 @@ class GrowingModel(NetworkModel):
         targets_val: NDArray[Any],
     ) -> None:
         blocks = [block for block, _, _ in stages]
-        said = [np.tile(base, (len(rows_val), 1)), *(block.outputs(0, rows_val) for block in blocks)]
+        scores_by_stage = [np.tile(base, (len(rows_val), 1)), *(block.outputs(0, rows_val) for block in blocks)]
         self.plan_ = Plan(
             blocks=blocks,
             costs=bound,
@@ -372,7 +372,7 @@ class GrowingModel(NetworkModel):
             link=self._link,
             replaces=np.ones(len(blocks), dtype=bool),
             evaluation_costs=increments([cost for _, cost, _ in stages]) if self.costs is None else None,
-            quality=np.array([_quality(scores, targets_val, self._link) for scores in said]),
+            quality=np.array([_quality(scores, targets_val, self._link) for scores in scores_by_stage]),
         )
 
     # ------------------------------------------------------------------ prices
@@ -475,21 +475,21 @@ class _NetworkLines:
 
     def __init__(self, began: float, verbose: object) -> None:
         self.began, self.verbose, self.is_ended = began, verbose, False
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
 
     def __call__(self, search: GrowthSearch) -> None:
         models = search.models
         for model in models:
-            if model.number not in self._told:
-                self._told.add(model.number)
-                best = min(models, key=lambda known: known.error)
-                told = (
-                    f"network {len(self._told)}: error {model.error:.4f} at cost {model.cost:.4g}; the best so far: "
+            if model.number not in self._reported:
+                self._reported.add(model.number)
+                best = min(models, key=lambda other: other.error)
+                message = (
+                    f"network {len(self._reported)}: error {model.error:.4f} at cost {model.cost:.4g}; the best so far: "
                     f"{best.error:.4f} at {best.cost:.4g}"
                 )
                 metrics = {"error": model.error, "cost": model.cost, "best_error": best.error}
                 try:
                     elapsed = time.monotonic() - self.began
-                    report(elapsed, told, self.verbose, n_networks=len(self._told), **metrics)
+                    report(elapsed, message, self.verbose, n_networks=len(self._reported), **metrics)
                 except KeyboardInterrupt:
                     self.is_ended = True

@@ -128,13 +128,13 @@ class Journal:
                     self._db.execute(statement)
                 rows = [(name, json.dumps(value)) for name, value in settings.items()]
                 self._db.executemany("INSERT INTO settings VALUES (?, ?)", rows)
-            known = {
+            stored = {
                 row["name"]: json.loads(row["value"]) for row in self._db.execute("SELECT * FROM settings")
             }
         for name, value in settings.items():
-            if known.get(name) != value:
+            if stored.get(name) != value:
                 raise JournalError(
-                    f"{self.path} holds a search with {name}={known.get(name)!r}, not {value!r}: "
+                    f"{self.path} holds a search with {name}={stored.get(name)!r}, not {value!r}: "
                     "give the same value, or another folder"
                 )
 

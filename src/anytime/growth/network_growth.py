@@ -213,8 +213,8 @@ class NetworkGrowth:
 
     def _error(self, trainer: NetworkTrainer) -> float:
         """Share of wrong classes, or mean squared error, of the rows that judge."""
-        said, y = trainer.said(self.X_val)[-1].double().cpu().numpy(), np.asarray(self.y_val)
-        wrong = np.square(said - y).mean(axis=1) if y.dtype.kind == "f" else said.argmax(axis=1) != y
+        outputs, y = trainer.outputs_of(self.X_val)[-1].double().cpu().numpy(), np.asarray(self.y_val)
+        wrong = np.square(outputs - y).mean(axis=1) if y.dtype.kind == "f" else outputs.argmax(axis=1) != y
         return float(np.average(wrong, weights=self.weight_val))
 
     def cost(self, architecture: Architecture) -> float:
@@ -333,7 +333,7 @@ class NetworkGrowth:
             error=float("nan"),
             seconds=time.monotonic() - began,
             notes={
-                "chosen": {name: _told(choice) for name, choice in choices.items()},
+                "chosen": {name: _described(choice) for name, choice in choices.items()},
                 "criterion": settings.criterion,
                 "loss": losses[-1] if losses else None,
                 "moved": moved,  # the most that the child's outputs differ from its parent's where it begins
@@ -345,12 +345,12 @@ class NetworkGrowth:
     ) -> dict[str, KeptCandidates]:
         settings = self.settings
         x, y = self._some_rows(random, next(network.parameters()).device)
-        found = strengths(
+        strength_by_pattern = strengths(
             network, candidates, settings.criterion, lambda: exit_losses(network(x), y).sum(), random
         )
         outputs = _outputs(network, candidates, x) if settings.decorrelate else {}
         choices = {}
-        for name, strength in found.items():
+        for name, strength in strength_by_pattern.items():
             shortcuts = candidates.unions[name][0].shortcuts
             kept = 1 if name == STEM else settings.n_shortcuts
             if name == STEM and self.prices is not None:
@@ -381,13 +381,13 @@ def _outputs(network: GrownNetwork, candidates: CandidateSet, x: Tensor) -> dict
         union.recorded = []
     with torch.no_grad():
         network.eval()(x)
-    said = {
+    outputs = {
         name: torch.cat([torch.stack(union.recorded or []).flatten(1) for union in unions], dim=1)
         for name, unions in candidates.unions.items()
     }
     for union in everything:
         union.recorded = None
-    return said
+    return outputs
 
 
 def _forget(trainer: NetworkTrainer) -> None:
@@ -396,7 +396,7 @@ def _forget(trainer: NetworkTrainer) -> None:
         trainer.checkpoint.unlink(missing_ok=True)
 
 
-def _told(choice: KeptCandidates) -> list[dict[str, Any]]:
+def _described(choice: KeptCandidates) -> list[dict[str, Any]]:
     return [
         {"input": s.input, "op": s.op, "strength": strength, "weight": weight}
         for s, strength, weight in zip(choice.shortcuts, choice.strengths, choice.weights, strict=True)

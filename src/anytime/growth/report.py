@@ -36,7 +36,7 @@ def render(
     words = words or ReportWords()
     template = resources.files("anytime.growth").joinpath("report.html").read_text(encoding="utf-8")
     parts = {"@TITLE@": html.escape(words.title), "@DATA@": _script_safe(_contents(models, failures, words))}
-    return re.sub("|".join(parts), lambda found: parts[found[0]], template)
+    return re.sub("|".join(parts), lambda match: parts[match[0]], template)
 
 
 def additions(model: Model) -> list[str]:

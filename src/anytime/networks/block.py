@@ -79,8 +79,8 @@ class NetworkBlock(Block):
         self._reads = [np.unique(np.asarray(columns, dtype=np.int32)) for columns in reads]
         self.input_shape = tuple(int(size) for size in input_shape)
         self.centre, self.spread = (np.array(a, dtype=np.float64, ndmin=1) for a in (centre, spread))
-        given = np.ones(self.n_stages) if temperatures is None else temperatures
-        self.temperatures = np.asarray(given, dtype=np.float64)
+        factors = np.ones(self.n_stages) if temperatures is None else temperatures
+        self.temperatures = np.asarray(factors, dtype=np.float64)
         self.offset, self.unit = (
             None if a is None else np.array(a, dtype=np.float64, ndmin=1) for a in (offset, unit)
         )
@@ -198,12 +198,12 @@ class NetworkBlock(Block):
         start, fewer = 0, False
         while start < len(X):
             rows = slice(start, min(start + self.batch_rows, len(X)))
-            said = self._batch(first, stage, X, rows, kept)
-            if said is None:
+            scores = self._batch(first, stage, X, rows, kept)
+            if scores is None:
                 self._take_fewer(rows.stop - start)
                 fewer = True
                 continue
-            out[rows] = said
+            out[rows] = scores
             start = rows.stop
         if fewer:
             warnings.warn(
@@ -225,7 +225,7 @@ class NetworkBlock(Block):
                 state = self.inputs(X[rows])
             for block in self._blocks[begin : stage + 1]:
                 state = block(state)
-            said = self._said(stage, state)
+            scores = self._scores_of(stage, state)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
@@ -235,7 +235,7 @@ class NetworkBlock(Block):
         if begin == stage:
             n, taken = rows.stop - rows.start, time.perf_counter() - began
             self.block_pace.note(stage, n, taken - self.head_pace.seconds(_ANY, n))
-        return said
+        return scores
 
     def _take_fewer(self, n_rows: int) -> None:
         """Halve the batches."""
@@ -278,10 +278,10 @@ class NetworkBlock(Block):
             stage += 1
         watching.finish()
         began = time.perf_counter()
-        said = self._said(stage - 1, state)
+        scores = self._scores_of(stage - 1, state)
         self.head_pace.note(_ANY, len(X), time.perf_counter() - began)
         kept.put(rows, state)
-        return stage, self._scaled(stage - 1, said.astype(np.float64))
+        return stage, self._scaled(stage - 1, scores.astype(np.float64))
 
     def _fits(self, stage: int, n_rows: int, ahead: float, has_time: Callable[[float], bool]) -> bool:
         """Whether there is time for a stage after what takes ``ahead`` seconds."""
@@ -291,11 +291,11 @@ class NetworkBlock(Block):
             self.block_pace.doubt(stage, n_rows)
         return False
 
-    def _said(self, stage: int, state: Any) -> NDArray[np.float32]:
+    def _scores_of(self, stage: int, state: Any) -> NDArray[np.float32]:
         """What the head of a stage says."""
         # the last bits of a double depend on how many rows were multiplied together: single precision leaves them out
-        said: NDArray[np.float32] = self._heads[stage](state).float().cpu().numpy()  # waits for the device
-        return said
+        scores: NDArray[np.float32] = self._heads[stage](state).float().cpu().numpy()  # waits for the device
+        return scores
 
     def _scaled(self, stage: int, out: Array) -> Array:
         out /= self.temperatures[stage]
@@ -359,7 +359,7 @@ class NetworkBlock(Block):
         """Compute the head of a stage, as far as its batch is kept."""
         state = kept.take(slice(0, min(len(kept), self.batch_rows)))
         if state is not None:
-            self._said(stage, state)
+            self._scores_of(stage, state)
 
 
 class Activations:

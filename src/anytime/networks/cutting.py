@@ -240,9 +240,9 @@ def _cut(
     if not isinstance(output, fx.Node):
         raise ValueError(f"the module gives {output}, not one tensor")
     ends = _ends(model, nodes, at)
-    told = [*(nodes[end] for end in ends), output]
+    exits = [*(nodes[end] for end in ends), output]
     rows = {node: _row_dimension(*(seen[node] for seen in values)) for node in (*inputs, *nodes)}
-    for name, node in zip((*at, "the output"), told, strict=True):
+    for name, node in zip((*at, "the output"), exits, strict=True):
         if rows[node] is None:
             raise ValueError(f"no exit can read {name!r}, because {_what(*(seen[node] for seen in values))}")
 
@@ -260,7 +260,7 @@ def _cut(
 
     pieces: list[nn.Module] = []
     first, entering = 0, inputs[:1]
-    for end, node in zip((*ends, len(nodes) - 1), told, strict=True):
+    for end, node in zip((*ends, len(nodes) - 1), exits, strict=True):
         here, last = nodes[first : end + 1], len(pieces) == len(at)
         done = {*inputs, *nodes[: end + 1]}
         later = [arg for user in nodes[end + 1 :] for arg in user.all_input_nodes if arg in done]
@@ -270,7 +270,7 @@ def _cut(
         leaving = [node, *kept]
         pieces.append(_piece(model, entering, here, leaving, rows, modified, is_first=not pieces))
         first, entering = end + 1, leaving
-    return pieces, [values[0][node].movedim(rows[node], 0) for node in told]
+    return pieces, [values[0][node].movedim(rows[node], 0) for node in exits]
 
 
 def _ends(model: nn.Module, nodes: Sequence[fx.Node], at: Sequence[str]) -> list[int]:
@@ -334,10 +334,10 @@ def _piece(
             copies[node] = graph.call_function(torch.movedim, (item, 0, rows[node])) if rows[node] else item
     for node in nodes:
         copied(node)
-    told = [
+    results = [
         graph.call_function(torch.movedim, (copied(n), rows[n], 0)) if rows[n] else copied(n) for n in leaving
     ]
-    graph.output(tuple(told))
+    graph.output(tuple(results))
     return fx.GraphModule(model, graph)
 
 

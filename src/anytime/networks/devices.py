@@ -59,5 +59,5 @@ def is_out_of_memory(error: BaseException | None) -> bool:
         return False
     if isinstance(error, torch.cuda.OutOfMemoryError):
         return True
-    said = isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_MEMORY)
-    return said or is_out_of_memory(error.__context__)
+    names_it = isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_MEMORY)
+    return names_it or is_out_of_memory(error.__context__)

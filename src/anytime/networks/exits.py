@@ -127,13 +127,13 @@ class ExitNetwork(nn.Module):
         first : int, default=0
             The first exit to evaluate.
         """
-        said = []
+        outputs = []
         state: State = x
         for i, (block, head) in enumerate(zip(self.blocks, self.heads, strict=True)):
             state = block(state)
             if i >= first:
-                said.append(head(state if trunk is None else _scaled(state, trunk[i])))
-        return torch.stack(said)
+                outputs.append(head(state if trunk is None else _scaled(state, trunk[i])))
+        return torch.stack(outputs)
 
     def advance(self, state: State, first: int, last: int) -> State:
         """The state after blocks ``first`` to ``last``; before block 0 the state is the input."""

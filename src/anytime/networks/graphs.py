@@ -71,12 +71,12 @@ class _Exits(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         state: Any = self.prepared(x)
-        said = {}
+        outputs = {}
         for i in range(max(self.stages) + 1):
             state = self.network.blocks[i](state)
             if i in self.stages:
-                said[i] = self.network.heads[i](state)
-        return tuple(said[i] for i in self.stages)
+                outputs[i] = self.network.heads[i](state)
+        return tuple(outputs[i] for i in self.stages)
 
 
 class _Piece(nn.Module):
@@ -91,10 +91,10 @@ class _Piece(nn.Module):
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         state: Any = tensors if self.takes_tuple else tensors[0]
         state = self.block(state if self.prepared is None else self.prepared(state))
-        said = self.head(state)
+        output = self.head(state)
         if self.is_last:
-            return (said,)
-        return (*state, said) if isinstance(state, tuple) else (state, said)
+            return (output,)
+        return (*state, output) if isinstance(state, tuple) else (state, output)
 
 
 def _exported(

@@ -168,16 +168,16 @@ class NetworkModel(AnytimeModel):
         )
         left = None if self.time_budget is None else max(self.time_budget - (time.monotonic() - began), 1e-3)
         images = rows.reshape(len(rows), *self.input_shape_)
-        images_val = told = None
+        images_val = scaled_val = None
         if rows_val is not None and targets_val is not None and len(rows_val):
             images_val = rows_val.reshape(len(rows_val), *self.input_shape_)
-            told = self._scaled_targets(targets_val, offset, unit)
+            scaled_val = self._scaled_targets(targets_val, offset, unit)
         trainer.fit(
             images,
             self._scaled_targets(targets, offset, unit),
             sample_weight=None if weight is None else weight.astype(np.float32),
             X_val=images_val if is_told else None,
-            y_val=told if is_told else None,
+            y_val=scaled_val if is_told else None,
             time_budget=left,
         )
         if not trainer.step:
@@ -199,8 +199,8 @@ class NetworkModel(AnytimeModel):
             replaces=np.ones(block.n_stages, dtype=bool),
             evaluation_costs=self._evaluation_costs(block),
         )
-        if self._link == "softmax" and rows_val is not None and told is not None:
-            self.plan_ = calibrated(self.plan_, rows_val, told, weight_val)
+        if self._link == "softmax" and rows_val is not None and scaled_val is not None:
+            self.plan_ = calibrated(self.plan_, rows_val, scaled_val, weight_val)
 
     def _untrained(
         self, rows: NDArray[Any], targets: NDArray[Any], bound: Any, recipe: TrainingRecipe, seed: int
@@ -604,18 +604,18 @@ def calibrated(
     """
     block, link = plan.blocks[0], LINKS[plan.link]
     assert isinstance(block, NetworkBlock)
-    said = np.empty((block.n_stages, len(rows), block.width))
+    scores = np.empty((block.n_stages, len(rows), block.width))
     for start in range(0, len(rows), block.batch_rows):
         some = rows[start : start + block.batch_rows]
         memory = block.remember(len(some))
         for stage in range(block.n_stages):
-            said[stage, start : start + len(some)] = block.proceed(stage, stage, some, memory)
-    factors = np.array([temperature(exit, codes, sample_weight) for exit in said])
-    said /= factors[:, None, None]
+            scores[stage, start : start + len(some)] = block.proceed(stage, stage, some, memory)
+    factors = np.array([temperature(exit, codes, sample_weight) for exit in scores])
+    scores /= factors[:, None, None]
     table, costs = None, plan.stage_costs
     if len(rows) >= _FEWEST_ROWS and costs[0] < costs[-1]:
-        confidence = np.array([link.transform(exit).max(axis=1) for exit in said])
-        table = stop_table(confidence, np.array([link.margin(exit) for exit in said]), costs)
+        confidence = np.array([link.transform(exit).max(axis=1) for exit in scores])
+        table = stop_table(confidence, np.array([link.margin(exit) for exit in scores]), costs)
     block = block.changed(block.network, temperatures=block.temperatures * factors)
     return replace(plan, blocks=[block], stop_table=table)
 

@@ -34,7 +34,7 @@ class TrainingError(RuntimeError):
 
 
 def exit_losses(
-    said: Tensor,
+    outputs: Tensor,
     y: Tensor,
     *,
     sample_weight: Tensor | None = None,
@@ -51,21 +51,21 @@ def exit_losses(
     label_smoothing, distillation : float
         As in ``TrainingRecipe``.
     """
-    n_exits, n, width = said.shape
+    n_exits, n, width = outputs.shape
     if y.dtype.is_floating_point:
-        losses = 0.5 * (said - y).square().mean(dim=2)
+        losses = 0.5 * (outputs - y).square().mean(dim=2)
     else:
         repeated = y.expand(n_exits, n).reshape(-1)
         flat = functional.cross_entropy(
-            said.reshape(-1, width), repeated, reduction="none", label_smoothing=label_smoothing
+            outputs.reshape(-1, width), repeated, reduction="none", label_smoothing=label_smoothing
         )
         losses = flat.reshape(n_exits, n)
     if distillation and n_exits > 1:
-        teacher = said[-1].detach()
+        teacher = outputs[-1].detach()
         if y.dtype.is_floating_point:
-            taught = 0.5 * (said[:-1] - teacher).square().mean(dim=2)
+            taught = 0.5 * (outputs[:-1] - teacher).square().mean(dim=2)
         else:
-            taught = -(teacher.softmax(dim=1) * said[:-1].log_softmax(dim=2)).sum(dim=2)
+            taught = -(teacher.softmax(dim=1) * outputs[:-1].log_softmax(dim=2)).sum(dim=2)
         early = (1 - distillation) * losses[:-1] + distillation * taught
         losses = torch.cat([early, losses[-1:]])
     if sample_weight is None:
@@ -190,10 +190,10 @@ class TrainingStep:
         for p in self._parameters:
             p.grad = None  # the backward pass leaves tensors of its own: nothing is set to zero and added to
         with autocast(recipe, self._device):
-            said = self._forward(self._prepare(x), weights if recipe.decoupled else None)
-        said = said.float()
+            outputs = self._forward(self._prepare(x), weights if recipe.decoupled else None)
+        outputs = outputs.float()
         losses = exit_losses(
-            said,
+            outputs,
             y,
             sample_weight=sample_weight,
             label_smoothing=recipe.label_smoothing,
@@ -201,7 +201,7 @@ class TrainingStep:
         )
         signal = losses
         if isinstance(self._scheme, FirstOrder):  # norms where the exits speak, one number per exit
-            norms = torch.autograd.grad(losses.sum(), said, retain_graph=True)[0]
+            norms = torch.autograd.grad(losses.sum(), outputs, retain_graph=True)[0]
             signal = norms.square().sum(dim=(1, 2)).sqrt()
         total = losses.sum() if recipe.decoupled else (losses * weights.to(losses)).sum()
         (total if self._extra_loss is None else total + self._extra_loss()).backward()

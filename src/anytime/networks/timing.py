@@ -27,19 +27,19 @@ class BatchPace:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, dict[int, _Estimate]] = {}
+        self._estimates: dict[int, dict[int, _Estimate]] = {}
         self._first: dict[tuple[int, int], float] = {}  # times of what was met once
 
     def knows(self, stage: int) -> bool:
         """Whether anything is known of a stage."""
-        return stage in self._known
+        return stage in self._estimates
 
     def seconds(self, stage: int, n_rows: int) -> float:
         """Seconds within which most runs of a stage are done; 0 where nothing is known.
 
         Where so many rows were not met yet, the time of the nearest number that was is taken in proportion.
         """
-        estimates = self._known.get(stage)
+        estimates = self._estimates.get(stage)
         if estimates is None:
             return 0.0
         bucket = _bucket(n_rows)
@@ -50,7 +50,7 @@ class BatchPace:
     def note(self, stage: int, n_rows: int, taken: float) -> None:
         """Learn from one run."""
         bucket = _bucket(n_rows)
-        estimate = self._known.get(stage, {}).get(bucket)
+        estimate = self._estimates.get(stage, {}).get(bucket)
         if estimate is not None:
             estimate.follow(taken)
         elif (stage, bucket) in self._first:
@@ -60,14 +60,14 @@ class BatchPace:
 
     def begin_with(self, stage: int, n_rows: int, seconds: float) -> None:
         """Take what was measured in several runs for the truth."""
-        self._known.setdefault(stage, {})[_bucket(n_rows)] = _Estimate(seconds)
+        self._estimates.setdefault(stage, {})[_bucket(n_rows)] = _Estimate(seconds)
 
     def doubt(self, stage: int, n_rows: int) -> None:
         """A stage was left out because of its time, which may be of a slower hour: believe it a little less.
 
         Else a stage that nobody begins any more would never be measured again.
         """
-        estimates = self._known.get(stage)
+        estimates = self._estimates.get(stage)
         if estimates is not None:
             estimates[_nearest(estimates, _bucket(n_rows))].doubt()
 

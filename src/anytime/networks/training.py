@@ -283,7 +283,7 @@ class NetworkTrainer:
     # ------------------------------------------------------------------ looking
 
     @torch.no_grad()
-    def said(self, X: Any) -> Tensor:
+    def outputs_of(self, X: Any) -> Tensor:
         """(L, n, K) outputs of every exit, in evaluation mode and with full precision of the last layer."""
         batch_size = min(
             4 * self.recipe.batch_size, 1024
@@ -306,10 +306,10 @@ class NetworkTrainer:
 
     def errors(self, X: Any, y: Any) -> Tensor:
         """(L,) error of every exit: the share of wrong classes, or the mean squared error."""
-        said, y = self.said(X), self._stored(y)
+        outputs, y = self.outputs_of(X), self._stored(y)
         if y.dtype.is_floating_point:
-            return (said - y).square().mean(dim=(1, 2))
-        return (said.argmax(dim=2) != y).float().mean(dim=1)
+            return (outputs - y).square().mean(dim=(1, 2))
+        return (outputs.argmax(dim=2) != y).float().mean(dim=1)
 
     # ------------------------------------------------------------------ state
 
