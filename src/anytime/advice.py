@@ -128,14 +128,14 @@ class NextPurchase:
             within = "" if self.budget is None else f" within {self._amount(self.budget)}"
             return f"{now} Nothing is left to buy that could change it{within}."
         best = self.offers[0]
-        said = f"{now} Buy {best.group!r} next{best.required} for {self._amount(best.price)}."
+        advice = f"{now} Buy {best.group!r} next{best.required} for {self._amount(best.price)}."
         if best.change is not None and self.probability is not None:
-            said += f" It changes the answer with probability {best.change:.2f}."
+            advice += f" It changes the answer with probability {best.change:.2f}."
         elif best.change is not None:
-            said += f" It changes the answer by {best.change:.4g} on average."
+            advice += f" It changes the answer by {best.change:.4g} on average."
         if self.alternatives:
-            said += f" Alternatives: {', '.join(repr(offer.group) for offer in self.alternatives[:3])}."
-        return said
+            advice += f" Alternatives: {', '.join(repr(offer.group) for offer in self.alternatives[:3])}."
+        return advice
 
     def _amount(self, price: float) -> str:
         unit = "column" if price == 1 and self.unit == "columns" else self.unit
@@ -197,9 +197,11 @@ class PurchasePath:
         ax.step(self.costs, heights, where="post", color="#0072B2")
         ax.plot(self.costs, heights, "o", color="#0072B2")
         for line, height in zip(lines, heights, strict=True):
-            said = [f"{line['bought']}"] if line["bought"] is not None else []
-            said += [_in_words(line["prediction"])] if classes else []
-            ax.annotate("\n".join(said), (line["cost"], height), textcoords="offset points", xytext=(4, 6))
+            annotation = [f"{line['bought']}"] if line["bought"] is not None else []
+            annotation += [_in_words(line["prediction"])] if classes else []
+            ax.annotate(
+                "\n".join(annotation), (line["cost"], height), textcoords="offset points", xytext=(4, 6)
+            )
         unit = self.steps[0].unit
         ax.set_xlabel("paid" if unit is None else f"paid ({unit})")
         ax.set_ylabel("probability of the answer" if classes else "prediction")
@@ -232,7 +234,7 @@ def owned_groups(plan: Plan, rows: Rows, named: bool, bought: Iterable[str] | No
     """(G,) groups that a row has, with what they require: those ``bought``, else those that a row by name has values of."""
     table, owned = plan.costs.table, np.zeros(plan.costs.n_groups, dtype=bool)
     if bought is None:
-        there = _given(plan, rows.there) if named else owned
+        there = _complete_groups(plan, rows.there) if named else owned
         # a group that is there needs no other group with columns, only the steps without columns before it
         for g in np.flatnonzero(there):
             owned[list(table.closure(int(g)))] = True
@@ -254,7 +256,7 @@ def owned_groups(plan: Plan, rows: Rows, named: bool, bought: Iterable[str] | No
     return owned
 
 
-def _given(plan: Plan, there: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+def _complete_groups(plan: Plan, there: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
     """(G,) groups of which a row has all columns that the plan reads; where it reads none of them, all."""
     usable = plan.costs.has_columns.copy()
     if there is None:

@@ -103,7 +103,7 @@ class Answer:
     @_derived
     def prediction(self) -> Any:
         """Labels or numbers."""
-        return self._said(self.plan.decide, self.classes, self.stage)
+        return self._of_rows(self.plan.decide, self.classes, self.stage)
 
     @_derived
     def probabilities(self) -> Any:
@@ -112,7 +112,7 @@ class Answer:
         if not link.classifies:
             return None
         if self.plan.calibration is None:
-            return self._said(link.transform)
+            return self._of_rows(link.transform)
         if isinstance(self.branch, np.ndarray):
             shares = np.empty(link.transform(self.scores).shape)
             for number in np.unique(self.branch):
@@ -135,7 +135,7 @@ class Answer:
     def _rows(self) -> Any:
         return self.scores if self.scores.ndim == 2 else self.scores[None]
 
-    def _said(self, of_rows: Callable[..., NDArray[Any]], *more: Any) -> Any:
+    def _of_rows(self, of_rows: Callable[..., NDArray[Any]], *more: Any) -> Any:
         scores = self.scores
         if isinstance(scores, Ragged):
             return scores.like(of_rows(scores.values, *more)).parts()

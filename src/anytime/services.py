@@ -199,7 +199,7 @@ class ServiceCascade:
 
         rows = []
         for raw in requests:
-            row = dict(self._known(raw))
+            row = dict(self._inputs_of(raw))
             for name in self.services:
                 request = _PricedRequest(raw, retries=self.retries)
                 try:
@@ -300,20 +300,20 @@ class ServiceCascade:
             raise ValueError(f"{silent[0]!r} has only recorded answers and cannot be called")
         extractors = {name: Extractor(self._extractor(name, of)) for name in self.services}
         if _INPUT in self.groups:
-            extractors[_INPUT] = Extractor(lambda raw: self._known(of(raw).raw))
+            extractors[_INPUT] = Extractor(lambda raw: self._inputs_of(of(raw).raw))
         return Features(extractors, columns=self.groups)
 
     def _extractor(self, name: str, of: Callable[[Any], _PricedRequest]) -> Callable[[Any], Any]:
         columns = self.groups[name]
 
-        def said(raw: Any) -> dict[str, Any]:
+        def values_of(raw: Any) -> dict[str, Any]:
             label, score = self._ask(name, of(raw))
             if label not in self._labels.get(f"{name} label", (label,)):
                 raise _no_label(name, label)
             values = {"label": label, "score": score, "answered": 1.0}
             return {column: values[column.rpartition(" ")[2]] for column in columns}
 
-        return said
+        return values_of
 
     def predict(self, raw: Any, *, budget: float | None = None) -> CascadeAnswer:
         """Call the services that a request needs.
@@ -351,29 +351,29 @@ class ServiceCascade:
             raise ValueError(f"{name!r} has only recorded answers and cannot be called")
         while True:
             request.attempts[name] = request.attempts.get(name, 0) + 1
-            said = None
+            returned = None
             try:
-                said = _called(service, request.raw, self.timeout)
-                label, score = said if isinstance(said, tuple) else (said, None)
+                returned = _called(service, request.raw, self.timeout)
+                label, score = returned if isinstance(returned, tuple) else (returned, None)
                 if label is None:
                     raise _no_label(name, label)
                 score = np.nan if score is None else float(score)
             except Exception:
-                request.spent += self._price(name, request.raw, said)
+                request.spent += self._price(name, request.raw, returned)
                 again = _rounded(request.spent + self._listed(name)) <= request.budget
                 if request.attempts[name] > request.retries or not again:
                     raise
                 continue
-            request.spent += self._price(name, request.raw, said)
+            request.spent += self._price(name, request.raw, returned)
             request.answers[name] = label
             return label, score
 
-    def _price(self, name: str, raw: Any, said: Any) -> float:
+    def _price(self, name: str, raw: Any, returned: Any) -> float:
         """What a call costs: by the price function where there is one and it knows, otherwise the list price."""
         price = self.prices[name]
-        if callable(price) and said is not None:
+        if callable(price) and returned is not None:
             try:
-                return float(price(raw, said))
+                return float(price(raw, returned))
             except Exception:
                 return self._listed(name)
         return self._listed(name)
@@ -385,7 +385,7 @@ class ServiceCascade:
             return float(price)
         return float(self.model.costs_.prices[name]) if hasattr(self, "model") else np.nan
 
-    def _known(self, raw: Any) -> Mapping[str, Any]:
+    def _inputs_of(self, raw: Any) -> Mapping[str, Any]:
         return {} if self.inputs is None else self.inputs(raw)
 
     def _check_fitted(self) -> None:
@@ -415,5 +415,5 @@ def _called(service: Callable[[Any], Any], raw: Any, timeout: float | None) -> A
             raise TimeoutError(timed_out(timeout))
         return future.result()
 
-    said = service(raw) if timeout is None else within(in_background(lambda: service(raw)))
-    return within(on_event_loop(said)) if inspect.isawaitable(said) else said
+    returned = service(raw) if timeout is None else within(in_background(lambda: service(raw)))
+    return within(on_event_loop(returned)) if inspect.isawaitable(returned) else returned

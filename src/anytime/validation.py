@@ -208,11 +208,11 @@ def naming_words(X: Any, but: Any = (), y: Any = None, hint: str | None = None) 
     try:
         yield
     except ValueError as error:
-        said = str(error)
-        if "could not convert string to float" not in said:
+        message = str(error)
+        if "could not convert string to float" not in message:
             raise
         # a library may have taken some columns of words and stumbled over another: look for the word that it names
-        named = (word for word in _words(X, but) if repr(str(word[2])) in said)
+        named = (word for word in _words(X, but) if repr(str(word[2])) in message)
         place, in_y = next(named, None), next(_words(_as_columns(y)), None)
         if place is None and in_y is not None:
             row, _, word = in_y

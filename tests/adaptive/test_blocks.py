@@ -40,7 +40,7 @@ def test_a_file_keeps_the_name_and_what_the_model_said_of_probe_rows():
     found = CostlyBlock.from_state(*known.state())
     assert found.name == "sigmoid"
     assert_array_equal(found.columns(0), [1, 2])
-    assert_array_equal(found.said, chances_of(X[:5]))
+    assert_array_equal(found.probe_answers, chances_of(X[:5]))
     with pytest.raises(DetachedModelError, match="'sigmoid' is not attached") as caught:
         found.outputs(0, X)
     assert pickle.loads(pickle.dumps(caught.value)).name == "sigmoid"

@@ -74,18 +74,18 @@ class CostlyBlock(Block):
         method: str = "predict_proba",
         calibration: ArrayLike | None = None,
         probe: ArrayLike | None = None,
-        said: ArrayLike | None = None,
+        probe_answers: ArrayLike | None = None,
     ) -> None:
         self.name, self.function, self.n_classes, self.method = name, function, int(n_classes), method
         self.reads_in_order = np.asarray(columns, dtype=np.int32)
         self.width = 1 if self.n_classes == 2 else self.n_classes
-        self.calibration, self.probe, self.said = (
+        self.calibration, self.probe, self.probe_answers = (
             None if values is None else np.array(values, dtype=np.float64, ndmin=2)
-            for values in (calibration, probe, said)
+            for values in (calibration, probe, probe_answers)
         )
         self._check()
-        if self.probe is not None and self.said is None and function is not None:
-            self.said = self._ask(function, self.probe)
+        if self.probe is not None and self.probe_answers is None and function is not None:
+            self.probe_answers = self._ask(function, self.probe)
 
     def _check(self) -> None:
         if self.n_classes < 2 or self.reads_in_order.min(initial=0) < 0:
@@ -98,11 +98,11 @@ class CostlyBlock(Block):
             self.calibration.shape[1] != self.width or not np.isfinite(self.calibration).all()
         ):
             raise ValueError(f"the calibration of a costly model has {self.width} columns of finite numbers")
-        if self.said is None:
+        if self.probe_answers is None:
             return
-        if self.probe is None or self.said.shape != (len(self.probe), self._n_values):
+        if self.probe is None or self.probe_answers.shape != (len(self.probe), self._n_values):
             raise ValueError("the probe rows and the costly model's predictions for them do not match")
-        if not np.isfinite(self.said).all():
+        if not np.isfinite(self.probe_answers).all():
             raise ValueError("the costly model's predictions for probe rows must be finite")
 
     @property
@@ -155,9 +155,9 @@ class CostlyBlock(Block):
 
     def attached(self, function: Callable[[Array], ArrayLike], name: str | None = None) -> CostlyBlock:
         """The block with a model, which has to say of the probe rows what is remembered; if nothing is, it gets this name."""
-        if self.probe is not None and self.said is not None:
+        if self.probe is not None and self.probe_answers is not None:
             answers = self._ask(function, self.probe)
-            off = np.abs(answers - self.said) / np.maximum(1.0, np.abs(self.said))
+            off = np.abs(answers - self.probe_answers) / np.maximum(1.0, np.abs(self.probe_answers))
             wrong = int((off > _TOLERANCE).any(axis=1).sum())
             if wrong:
                 raise ValueError(
@@ -165,14 +165,14 @@ class CostlyBlock(Block):
                     f"rows its predictions differ by up to {off.max():.3g}; pass that model, or fit the gate again"
                 )
         return CostlyBlock(
-            self.name if name is None or self.said is not None else name,
+            self.name if name is None or self.probe_answers is not None else name,
             self.reads_in_order,
             function,
             self.n_classes,
             method=self.method,
             calibration=self.calibration,
             probe=self.probe,
-            said=self.said,
+            probe_answers=self.probe_answers,
         )
 
     @property
@@ -188,7 +188,7 @@ class CostlyBlock(Block):
     def state(self) -> State:
         """Name, columns, calibration and probe rows: all that a file keeps."""
         arrays: dict[str, NDArray[Any]] = {"columns": self.reads_in_order}
-        optional = {"calibration": self.calibration, "probe": self.probe, "said": self.said}
+        optional = {"calibration": self.calibration, "probe": self.probe, "said": self.probe_answers}
         arrays |= {name: array for name, array in optional.items() if array is not None}
         return {"name": self.name, "n_classes": self.n_classes, "method": self.method}, arrays
 
@@ -203,7 +203,7 @@ class CostlyBlock(Block):
             method=description["method"],
             calibration=arrays.get("calibration"),
             probe=arrays.get("probe"),
-            said=arrays.get("said"),
+            probe_answers=arrays.get("said"),
         )
 
 

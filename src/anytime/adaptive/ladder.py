@@ -161,8 +161,8 @@ class LadderClassifier(AdaptiveClassifier):
         alone = [self._chain_of_exits(np.empty(0), [k], models, task) for k in range(len(models) + 1)]
         judge = train = ScoredRows.of(own, [*(model.scores for model in models), costly.scores], alone)
         if (held := task.bench) is not None:
-            said = [*(model.block.outputs(0, held.X) for model in models), held.costly_scores]
-            judge = ScoredRows.of(held, said, alone)
+            held_scores = [*(model.block.outputs(0, held.X) for model in models), held.costly_scores]
+            judge = ScoredRows.of(held, held_scores, alone)
         path = self._path(models, n_rungs, task, train, judge)
         self.points_ = [choice.point for choice in path]
         best = self._choice(path, task.clock.over)

@@ -277,8 +277,8 @@ class RungLearner:
         jobs = [*zip(by_fold, self.folds, strict=True), (columns, None)]
         *by_others, parts = self.side_by_side(RungLearner._part, (self,), jobs)
         scores = np.empty((2, len(self.objective), self.base.size))
-        for fold, said in zip(self.folds, by_others, strict=True):
-            scores[:, fold] = said
+        for fold, scores_of_fold in zip(self.folds, by_others, strict=True):
+            scores[:, fold] = scores_of_fold
         judged = scores[-len(parts) :]
         shares = _blend(self.objective.loss, judged, self.objective.y, self.objective.weight)
         scaled = [

@@ -81,23 +81,23 @@ class GrowthScreen:
     """
 
     def __init__(
-        self, time_budget: float | None, unit: str, live: bool, known: Snapshot | None = None
+        self, time_budget: float | None, unit: str, live: bool, earlier: Snapshot | None = None
     ) -> None:
         self.time_budget, self.unit, self.live = time_budget, unit, live
         self._began = time.monotonic()
-        self._models: list[Model] = known.models if known else []
-        self._n_failed, self._doing = len(known.failures) if known else 0, "starting"
+        self._models: list[Model] = earlier.models if earlier else []
+        self._n_failed, self._doing = len(earlier.failures) if earlier else 0, "starting"
 
     def __call__(self, search: GrowthSearch | Snapshot) -> None:
         """Look at the search."""
-        known, before = {model.number for model in self._models}, self._n_failed
+        shown, before = {model.number for model in self._models}, self._n_failed
         failures = search.failures
         self._models, self._n_failed = search.models, len(failures)
         doing = [_DOING[job.kind].format(job.parent) for job in search.running.values()]
         self._doing = ", ".join(doing) or "finishing"
         if not self.live:
             for model in self._models:
-                if model.number not in known:
+                if model.number not in shown:
                     note(self._line(model))
             for failed in failures[before:]:
                 note(f"job {failed.number} failed: {failed.failure.splitlines()[0]}")
@@ -143,7 +143,7 @@ def watched(folder: Path, time_budget: float | None, unit: str) -> Iterator[None
     from anytime.growth.journal import snapshot
 
     out, journal, ended = console(stderr=True), folder / "journal.sqlite", threading.Event()
-    screen = GrowthScreen(time_budget, unit, live=is_live(out), known=snapshot(journal))
+    screen = GrowthScreen(time_budget, unit, live=is_live(out), earlier=snapshot(journal))
 
     def look() -> None:
         while not ended.wait(_LOOK):

@@ -175,9 +175,9 @@ def _run_on_ray(settings: Settings, most: int) -> None:
     delete(APPLICATION)
 
 
-def _settings(kind: Any, **given: Any) -> Settings:
+def _settings(kind: Any, **values: Any) -> Settings:
     try:
-        made: Settings = kind(**given)
+        made: Settings = kind(**values)
     except ValueError as error:
         raise UsageError(str(error)) from None
     return made
@@ -186,8 +186,8 @@ def _settings(kind: Any, **given: Any) -> Settings:
 def _named(models: list[str]) -> dict[str, Path]:
     """Files by name: what stands before ``=``, or the file's own name."""
     named: dict[str, Path] = {}
-    for given in models:
-        name, path = _parted(given)
+    for argument in models:
+        name, path = _parted(argument)
         name = name or path.name.removesuffix(".anytime").replace(" ", "_")
         if name in named:
             raise UsageError(f"two models are called {name!r}; name one of them: NAME={path}")
@@ -200,23 +200,25 @@ def _named(models: list[str]) -> dict[str, Path]:
 def _costly_files(costly: list[str] | None, models: dict[str, Path]) -> dict[str, Path]:
     """Files of costly models by the name of the model that each is for."""
     files: dict[str, Path] = {}
-    for given in costly or []:
-        name, path = _parted(given)
+    for argument in costly or []:
+        name, path = _parted(argument)
         if not name and len(models) > 1:
             raise UsageError(f"there are several models: say which one --costly is for, as in NAME={path}")
         name = name or next(iter(models))
         if name not in models:
-            raise UsageError(f"--costly {given}: no model is called {name!r}; there is {', '.join(models)}")
+            raise UsageError(
+                f"--costly {argument}: no model is called {name!r}; there is {', '.join(models)}"
+            )
         if name in files:
-            raise UsageError(f"--costly {given}: {name!r} has one costly model, {files[name]}")
+            raise UsageError(f"--costly {argument}: {name!r} has one costly model, {files[name]}")
         files[name] = path
     return files
 
 
-def _parted(given: str) -> tuple[str, Path]:
+def _parted(argument: str) -> tuple[str, Path]:
     """``NAME=FILE`` in its parts; no name where there is none. A file's own name may have a ``=`` in it."""
-    name, equals, file = given.partition("=")
-    return (name, Path(file)) if equals and not Path(given).exists() else ("", Path(given))
+    name, equals, file = argument.partition("=")
+    return (name, Path(file)) if equals and not Path(argument).exists() else ("", Path(argument))
 
 
 def _listener(bind: Any, host: str, port: int) -> socket.socket:

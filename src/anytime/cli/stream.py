@@ -271,7 +271,7 @@ class _Teller:
     def __init__(self, model: Any, skipped: int) -> None:
         self.classifies = hasattr(model, "predict_proba")
         self.live = sys.stderr.isatty()
-        self.told, self.skipped = time.monotonic(), skipped
+        self.last_note, self.skipped = time.monotonic(), skipped
 
     def __call__(self, progress: StreamProgress) -> None:
         if self.skipped:
@@ -283,8 +283,8 @@ class _Teller:
         )
         if self.live:
             print(f"\r{text:<78}", end="", file=sys.stderr, flush=True)
-        elif progress.saved or time.monotonic() - self.told > _LINES:
-            self.told = time.monotonic()
+        elif progress.saved or time.monotonic() - self.last_note > _LINES:
+            self.last_note = time.monotonic()
             note(text)
 
     def end(self) -> None:

@@ -118,12 +118,15 @@ def _predict_lines(model: Any, asked: _StructureRequest) -> None:
         raise CliError(f"{data}: {error}") from None
     out = []
     for i, labels in enumerate(answer.prediction):
-        told: dict[str, Any] = {"labels": labels.tolist()}
+        fields: dict[str, Any] = {"labels": labels.tolist()}
         if asked.proba:
-            told["classes"], told["probabilities"] = model.classes_.tolist(), answer.probabilities[i].tolist()
+            fields["classes"], fields["probabilities"] = (
+                model.classes_.tolist(),
+                answer.probabilities[i].tolist(),
+            )
         if asked.with_cost:
-            told["cost"], told["stage"] = float(answer.cost[i]), int(answer.stage[i])
-        out.append(json.dumps(told, ensure_ascii=False))
+            fields["cost"], fields["stage"] = float(answer.cost[i]), int(answer.stage[i])
+        out.append(json.dumps(fields, ensure_ascii=False))
     text = "\n".join(out) + "\n"
     if asked.output is None:
         sys.stdout.write(text)

@@ -84,10 +84,10 @@ def chunk_f1(y: Any, prediction: Any) -> float:
     lengths = [len(part) for part in y]
     if lengths != [len(part) for part in prediction]:
         raise ValueError("y and prediction need the same number of labels for each structure")
-    truth, said = (
+    truth, predicted = (
         np.array([label for part in labels for label in part], dtype=str) for labels in (y, prediction)
     )
-    return chunk_score(truth, said, np.repeat(np.arange(len(lengths)), lengths))
+    return chunk_score(truth, predicted, np.repeat(np.arange(len(lengths)), lengths))
 
 
 def chunk_score(y: NDArray[Any], prediction: NDArray[Any], owner: NDArray[np.intp]) -> float:

@@ -19,7 +19,7 @@ class Graph:
     def __init__(self) -> None:
         self.nodes: list[Any] = []
         self.initialisers: list[Any] = []
-        self._known: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._number = 0
 
     def _name(self, kind: str) -> str:
@@ -43,10 +43,12 @@ class Graph:
         array = np.asarray(values, dtype=dtype)
         words = array.dtype == object
         key = (str(array.dtype), array.shape, repr(array.tolist()).encode() if words else array.tobytes())
-        if key not in self._known:
-            self._known[key] = self._name("constant")
-            self.initialisers.append(onnx.numpy_helper.from_array(array.copy(order="C"), self._known[key]))
-        return self._known[key]
+        if key not in self._constants:
+            self._constants[key] = self._name("constant")
+            self.initialisers.append(
+                onnx.numpy_helper.from_array(array.copy(order="C"), self._constants[key])
+            )
+        return self._constants[key]
 
     def whole(self, *values: int) -> str:
         """A vector of whole numbers: axes, shapes, positions."""

@@ -73,12 +73,12 @@ def _linear_tree(graph: Graph, X: str, block: LinearTreeBlock, stage: int) -> st
     here = slice(first, 2 * first + 1)
     n, d, width = tree.weights[here].shape
     table = tree.weights[here].transpose(1, 2, 0).reshape(d, width * n)  # classes, then nodes of the level
-    said = graph.add("MatMul", away, graph.constant(table))
-    said = graph.add("Add", said, graph.constant(tree.intercepts[here].T.ravel()))
-    said = graph.add("Reshape", said, graph.whole(0, width, n))
+    answers = graph.add("MatMul", away, graph.constant(table))
+    answers = graph.add("Add", answers, graph.constant(tree.intercepts[here].T.ravel()))
+    answers = graph.add("Reshape", answers, graph.whole(0, width, n))
     which = graph.add("Unsqueeze", graph.add("Sub", node, graph.whole(first)), graph.whole(2))
     which = graph.add("Expand", which, graph.whole(1, width, 1))
-    return graph.add("Reshape", graph.add("GatherElements", said, which, axis=2), graph.whole(0, width))
+    return graph.add("Reshape", graph.add("GatherElements", answers, which, axis=2), graph.whole(0, width))
 
 
 # ---------------------------------------------------------------------- rules

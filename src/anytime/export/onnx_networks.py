@@ -37,9 +37,9 @@ def _written(kind: str, block: Any, what: Any, dtype: str) -> Any:
     return onnx.load_model_from_string(text)
 
 
-def _scores(graph: Graph, block: Any, said: str, stage: int) -> str:
+def _scores(graph: Graph, block: Any, output: str, stage: int) -> str:
     """(n, K) doubles: what an exit says, by its temperature and in the unit of the targets."""
-    single = graph.add("Cast", said, to=onnx.TensorProto.FLOAT)
+    single = graph.add("Cast", output, to=onnx.TensorProto.FLOAT)
     scores = graph.add("Cast", single, to=onnx.TensorProto.DOUBLE)
     scores = graph.add("Div", scores, graph.constant(float(block.temperatures[stage])))
     if block.unit is not None:

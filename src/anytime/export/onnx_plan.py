@@ -304,10 +304,10 @@ class _Stream:
     def _step(self, s: int) -> str | None:
         """The answer after learner ``s``."""
         graph, block = self.graph, self.block
-        said = self.speak(self.rows, block.learners, s)
-        if said is None:
+        output = self.speak(self.rows, block.learners, s)
+        if output is None:
             return None
-        moved = graph.add("Add", self.sum, graph.add("Mul", said, graph.constant(block.steps[s])))
+        moved = graph.add("Add", self.sum, graph.add("Mul", output, graph.constant(block.steps[s])))
         self.sum = self._projected(moved)
         if block.averaging == "last":
             return self.sum

@@ -320,9 +320,9 @@ def _blamed_on(name: str) -> Iterator[None]:
     except OSError:  # io.UnsupportedOperation is a ValueError too
         raise
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        said = str(error)
-        whole = said.startswith(f"{FILE} ")  # then its name is the subject of the sentence
-        raise BadFileError(name + said.removeprefix(FILE) if whole else f"{name}: {said}") from error
+        message = str(error)
+        whole = message.startswith(f"{FILE} ")  # then its name is the subject of the sentence
+        raise BadFileError(name + message.removeprefix(FILE) if whole else f"{name}: {message}") from error
 
 
 def _seekable(file: BinaryIO, max_bytes: int) -> BinaryIO:

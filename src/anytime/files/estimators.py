@@ -260,8 +260,8 @@ def _read_parameters(
     fields: Fields, decoder: Decoder, face: type[AnytimeModel], plan: Plan
 ) -> dict[str, Any]:
     unsaved = _read_texts(fields.inner("unsaved"))
-    given = fields.inner("parameters")
-    where, written = given.where, given.rest()
+    section = fields.inner("parameters")
+    where, written = section.where, section.rest()
     for name in [*unsaved, *written]:
         if name not in face._get_param_names():
             bad(where, f"{face.__name__} has no parameter {shown(name)}")

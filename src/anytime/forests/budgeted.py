@@ -518,7 +518,7 @@ class BudgetModel(ColumnModel):
     def _read_validation(self, X: Any, y: Any) -> tuple[Array, NDArray[Any]]:
         check_columns(self, X, reset=False)
         numbers = self._matrix(X)
-        target = self._targets(y, known=True)
+        target = self._targets(y, of_validation=True)
         check_consistent_length(numbers, target)
         return numbers, target
 
@@ -526,7 +526,7 @@ class BudgetModel(ColumnModel):
     def _link(self) -> str:
         raise NotImplementedError
 
-    def _targets(self, y: Any, known: bool = False) -> NDArray[Any]:
+    def _targets(self, y: Any, of_validation: bool = False) -> NDArray[Any]:
         """Numbers of classes, or numbers; ``known``: of classes that training rows have."""
         raise NotImplementedError
 

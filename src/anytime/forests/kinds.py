@@ -68,9 +68,9 @@ class Classes(ClassifierFace, BudgetModel):
     def _link(self) -> str:
         return "counts" if self.vote == "counts" else "probability"
 
-    def _targets(self, y: Any, known: bool = False) -> NDArray[Any]:
+    def _targets(self, y: Any, of_validation: bool = False) -> NDArray[Any]:
         y = class_labels(y)
-        if not known:
+        if not of_validation:
             self.classes_, numbers = np.unique(y, return_inverse=True)
             return np.asarray(numbers, dtype=np.intp)
         unknown = ~np.isin(y, self.classes_)
@@ -136,7 +136,7 @@ class Numbers(RegressorFace, BudgetModel):
 
     _link = "identity"
 
-    def _targets(self, y: Any, known: bool = False) -> NDArray[Any]:
+    def _targets(self, y: Any, of_validation: bool = False) -> NDArray[Any]:
         numbers = target_numbers(y)
         return np.asarray(column_or_1d(numbers, warn=True))
 

@@ -204,8 +204,8 @@ def grow_within(
             if time.monotonic() - began < _SECONDS / 2:
                 size *= 2
             if clock.is_followed:
-                told, metrics = _so_far(growth, bench)
-                clock.tell(f"{len(growth.trees)} of {n_estimators} trees{told}", **metrics)
+                details, metrics = _so_far(growth, bench)
+                clock.tell(f"{len(growth.trees)} of {n_estimators} trees{details}", **metrics)
             if len(growth.trees) in checks and growth.dropped is None and bench.target is not None:
                 error = bench.error(growth.scores)
                 growth = replace(growth, errors={**growth.errors, len(growth.trees): error})

@@ -344,7 +344,9 @@ def _unit_counts(source: Sequence[int], target: Sequence[int]) -> Counts:
     return Counts(weights + 4 * c_out, target[1] * target[2] * weights)
 
 
-def _growth_counts(growth: GrownLayer, input_shapes: Mapping[str, Sequence[int]], target: Sequence[int]) -> Counts:
+def _growth_counts(
+    growth: GrownLayer, input_shapes: Mapping[str, Sequence[int]], target: Sequence[int]
+) -> Counts:
     total = Counts(0, 0)
     for s in growth.shortcuts:
         total = total.plus(op_counts(s.op, input_shapes[s.input], target))

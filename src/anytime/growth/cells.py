@@ -205,7 +205,9 @@ class ShortcutMerge(nn.Module):
     ``known`` has the shapes of the layers that it may read.
     """
 
-    def __init__(self, growth: GrownLayer, input_shapes: Mapping[str, Sequence[int]], target: Sequence[int]) -> None:
+    def __init__(
+        self, growth: GrownLayer, input_shapes: Mapping[str, Sequence[int]], target: Sequence[int]
+    ) -> None:
         super().__init__()
         self.inputs = [s.input for s in growth.shortcuts]
         self.ops = nn.ModuleList(make_op(s.op, input_shapes[s.input], target) for s in growth.shortcuts)

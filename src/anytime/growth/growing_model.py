@@ -121,11 +121,17 @@ class GrowingModel(NetworkModel):
             All classes that there are, in the first call. None: those of ``y``.
         """
         classes_before = getattr(self, "classes_", None) if hasattr(self, "plan_") else None
-        if classes_before is not None and classes is not None and not np.array_equal(classes_before, np.unique(classes)):
+        if (
+            classes_before is not None
+            and classes is not None
+            and not np.array_equal(classes_before, np.unique(classes))
+        ):
             raise ValueError(
                 f"classes={list(np.unique(classes))} are not those of the first call, {list(classes_before)}"
             )
-        self._named_classes = np.unique(classes) if classes_before is None and classes is not None else classes_before
+        self._named_classes = (
+            np.unique(classes) if classes_before is None and classes is not None else classes_before
+        )
         asked, self.warm_start = self.warm_start, True
         try:
             return self.fit(X, y, sample_weight)
@@ -364,7 +370,10 @@ class GrowingModel(NetworkModel):
         targets_val: NDArray[Any],
     ) -> None:
         blocks = [block for block, _, _ in stages]
-        scores_by_stage = [np.tile(base, (len(rows_val), 1)), *(block.outputs(0, rows_val) for block in blocks)]
+        scores_by_stage = [
+            np.tile(base, (len(rows_val), 1)),
+            *(block.outputs(0, rows_val) for block in blocks),
+        ]
         self.plan_ = Plan(
             blocks=blocks,
             costs=bound,

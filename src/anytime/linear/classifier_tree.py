@@ -154,9 +154,9 @@ def fitted_node(
 
 def halving(X: Array, share: Array, coefficients: Array) -> tuple[Array, float]:
     """Route (d,) and threshold that halve rows along the direction in which what a node says of them differs most."""
-    said = X @ coefficients
-    direction = leading_direction(said, share)
-    return coefficients @ direction, middle(said @ direction, share)
+    answers = X @ coefficients
+    direction = leading_direction(answers, share)
+    return coefficients @ direction, middle(answers @ direction, share)
 
 
 def middle(values: Array, share: Array) -> float:
@@ -170,9 +170,9 @@ def middle(values: Array, share: Array) -> float:
     return 0.5 * (low + float(above.min())) if above.size else low
 
 
-def leading_direction(said: Array, share: Array) -> Array:
+def leading_direction(answers: Array, share: Array) -> Array:
     """(C,) the direction in which answers (n, C) differ most; its largest entry is positive."""
-    about = said - np.average(said, axis=0, weights=share)
+    about = answers - np.average(answers, axis=0, weights=share)
     vector = np.linalg.eigh((about.T * share) @ about)[1][:, -1]
     return np.asarray(vector * np.sign(vector[np.abs(vector).argmax()]))
 

@@ -164,9 +164,9 @@ class _PathObjective:
     ) -> None:
         self.X, self.Y, self.share, self.l1_regularization = X, Y, share, l1_regularization
         self.n_nodes, self.d, self.n_classes = start.weights.shape
-        said = X @ start.weights[0]
+        answers = X @ start.weights[0]
         # of the answers, along which rows are routed at every node
-        self.direction = leading_direction(said, share)
+        self.direction = leading_direction(answers, share)
         ticks = GroupPrices(costs).prices(np.arange(costs.n_groups))
         # (G,) with all that is required
         self.price = cost_penalty * costs.costs.amounts(ticks.astype(np.int64))
@@ -177,7 +177,7 @@ class _PathObjective:
         # of each leaf: the root at which the bound touches
         self.bound = np.ones((self.n_nodes, costs.n_groups))
         # a soft step as wide as what the root says is spread
-        along = said @ self.direction
+        along = answers @ self.direction
         spread = np.sqrt(share @ (along - share @ along) ** 2)
         self.steepness = 4.0 / max(float(spread), 1e-9)
 
@@ -187,9 +187,9 @@ class _PathObjective:
         thresholds = np.zeros(self.n_nodes)
         node = np.zeros(len(self.X), dtype=np.int64)
         for v in range(self.n_nodes // 2):
-            said = self.X[node == v] @ weights[v] @ self.direction
-            thresholds[v] = middle(said, self.share[node == v])
-            node[node == v] = 2 * v + 1 + (said > thresholds[v])
+            projected = self.X[node == v] @ weights[v] @ self.direction
+            thresholds[v] = middle(projected, self.share[node == v])
+            node[node == v] = 2 * v + 1 + (projected > thresholds[v])
         return np.concatenate([weights.ravel(), tree.intercepts.ravel(), thresholds])
 
     def parts(self, parameters: Array) -> tuple[Array, Array, Array]:
@@ -222,10 +222,10 @@ class _PathObjective:
     def __call__(self, scaled: Array, scale: Array) -> tuple[float, Array]:
         """Value and gradient at ``scaled * scale``."""
         weights, intercepts, thresholds = self.parts(scaled * scale)
-        said = np.einsum("nd,vdc->vnc", self.X, weights, optimize=True)
-        answer = said + intercepts[:, None, :]
+        linear = np.einsum("nd,vdc->vnc", self.X, weights, optimize=True)
+        answer = linear + intercepts[:, None, :]
         loss = ((answer - self.Y) ** 2).sum(axis=2)  # (N, n)
-        right = expit(self.steepness * (said @ self.direction - thresholds[:, None]))
+        right = expit(self.steepness * (linear @ self.direction - thresholds[:, None]))
         arrive = np.ones((self.n_nodes, len(self.X)))
         for v in range(1, self.n_nodes):
             up = (v - 1) // 2

@@ -29,7 +29,7 @@ def _remembering(make: Callable[[Target], Known]) -> Callable[[Target], Known]:
     """``make(y)``, remembered for the last few targets: boosting asks about the same ones in every round."""
     remembered: list[tuple[Target, Known]] = []
 
-    def known(y: Target) -> Known:
+    def cached(y: Target) -> Known:
         for targets, value in tuple(remembered):
             if np.array_equal(targets, y):
                 return value
@@ -37,7 +37,7 @@ def _remembering(make: Callable[[Target], Known]) -> Callable[[Target], Known]:
         remembered[:] = [(y.copy(), value), *remembered[: _REMEMBERED - 1]]
         return value
 
-    return known
+    return cached
 
 
 class Pairs:

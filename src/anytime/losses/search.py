@@ -56,12 +56,12 @@ def line_search(
 
     def value(step: float) -> float:
         with np.errstate(over="ignore", invalid="ignore"):  # too far is found out by infinity as well
-            return _known(float(share @ loss.per_row(scores + step * direction, y)))
+            return _or_if_nan(float(share @ loss.per_row(scores + step * direction, y)))
 
     def slope(step: float) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
             pull = slope_of(scores + step * direction, y) * direction
-            return _known(float((share @ pull).sum()), far=np.sign(step) * np.inf)
+            return _or_if_nan(float((share @ pull).sum()), far=np.sign(step) * np.inf)
 
     here = value(0.0) if at_start is None else at_start
     step = None if loss.step is None else loss.step(scores, direction, y, share)
@@ -77,7 +77,7 @@ def line_search(
     return (step, gain) if gain > 0 else (0.0, 0.0)
 
 
-def _known(number: float, far: float = np.inf) -> float:
+def _or_if_nan(number: float, far: float = np.inf) -> float:
     return number if number == number else far
 
 

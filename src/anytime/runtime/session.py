@@ -315,11 +315,11 @@ class Session:
         """The answer within a budget or a mean budget, and nothing else; of what is known in advance, as ``predict``."""
         steps = self._started()
         held = steps.walk.example.available if self.features is None else None
-        known = (budget, mean_budget, np.inf, None)
-        choice = None if self.skip else self.model._known_choice(held, *known)
+        bounds_of_choice = (budget, mean_budget, np.inf, None)
+        choice = None if self.skip else self.model._known_choice(held, *bounds_of_choice)
         if choice is None or choice.branch < 0:
             return self._within(bounds)
-        cap = int(self.model._known_ticks(*known))
+        cap = int(self.model._known_ticks(*bounds_of_choice))
         steps.turn_to(int(choice.branch))
         steps.run(Bounds(steps.layout.n_stages, "complete", cap=cap))
         if steps.walk.complete:

@@ -38,10 +38,10 @@ class SensorBlock(Block):
             "opening": np.asarray(opening, dtype=np.float64),
             "centres": np.asarray(centres, dtype=np.float64),
         }
-        said, score = self._arrays["message"], self._arrays["opening"][:, None]
+        message_table, score = self._arrays["message"], self._arrays["opening"][:, None]
         self.message, self.score = (
             LinearBlock(columns, table[:-1], intercepts=table[-1:], centres=centres)
-            for table in (said, score)
+            for table in (message_table, score)
         )
         self.width = self.message.width
 

@@ -155,9 +155,9 @@ class _SensorNetwork(AnytimeModel):
 
     def _planned(self, blocks: list[SensorBlock], prices: Array, base: Array, link: str, X: Array) -> Plan:
         """A stage for each sensor, those that change the answer most per price first."""
-        said = np.array([np.mean(block.outputs(0, X) ** 2) for block in blocks])
+        power = np.array([np.mean(block.outputs(0, X) ** 2) for block in blocks])
         with np.errstate(divide="ignore", invalid="ignore"):
-            worth = np.where(prices > 0, said / prices, np.inf)
+            worth = np.where(prices > 0, power / prices, np.inf)
         order = np.argsort(-worth, kind="stable")
         plan = Plan(
             blocks=[blocks[k] for k in order],

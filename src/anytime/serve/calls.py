@@ -114,11 +114,11 @@ async def beside(body: bytes, work: Callable[..., T], *arguments: Any, large: in
     return await asyncio.to_thread(work, *arguments) if len(body) > large else work(*arguments)
 
 
-def _usable_id(given: bytes | None) -> str | None:
+def _usable_id(sent: bytes | None) -> str | None:
     """An id that a client gave, if it can stand in a log and a header."""
-    if given is None or not 0 < len(given) <= 128:
+    if sent is None or not 0 < len(sent) <= 128:
         return None
-    text = given.decode("latin-1")
+    text = sent.decode("latin-1")
     return text if text.isascii() and text.isprintable() else None
 
 

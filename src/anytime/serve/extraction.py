@@ -52,8 +52,8 @@ class Extractors:
     timeouts: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for what, given in (("limits", self.limits), ("timeouts", self.timeouts)):
-            for name, value in given.items():
+        for what, settings in (("limits", self.limits), ("timeouts", self.timeouts)):
+            for name, value in settings.items():
                 if name not in self.features.extractors:
                     raise ValueError(f"{what} names {name!r}, for which there is no extractor")
                 if not value > 0:

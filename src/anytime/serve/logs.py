@@ -100,10 +100,10 @@ class Tracing:
                 if status >= 500:
                     span.set_status(self._error)
                 if call.answer is not None:
-                    span.set_attributes(_told(call, call.answer))
+                    span.set_attributes(_attributes(call, call.answer))
 
 
-def _told(call: Call, answer: Answer) -> dict[str, Any]:
+def _attributes(call: Call, answer: Answer) -> dict[str, Any]:
     return {
         "anytime.model": call.model,
         "anytime.version": call.version,

@@ -22,27 +22,27 @@ class Limits(TypedDict):
     confidence: float | None
 
 
-def limits_of(given: dict[str, Any], classifies: bool) -> Limits:
+def limits_of(fields: dict[str, Any], classifies: bool) -> Limits:
     """The limits among the fields or parameters of a request, each of which may be absent; a confidence is for classifiers."""
-    if not given:
+    if not fields:
         return {"budget": None, "mean_budget": None, "deadline": None, "confidence": None}
-    deadline, confidence = amount_of(given, "deadline_ms"), amount_of(given, "confidence")
+    deadline, confidence = amount_of(fields, "deadline_ms"), amount_of(fields, "confidence")
     if confidence is not None:
         if not classifies:
             refuse("confidence is for classifiers; this model predicts numbers")
         if not 0 < confidence <= 1:
             refuse(f"confidence must be above 0 and at most 1, not {confidence:g}")
     return {
-        "budget": amount_of(given, "budget"),
-        "mean_budget": amount_of(given, "mean_budget"),
+        "budget": amount_of(fields, "budget"),
+        "mean_budget": amount_of(fields, "mean_budget"),
         "deadline": None if deadline is None else deadline / 1e3,
         "confidence": confidence,
     }
 
 
-def amount_of(given: dict[str, Any], name: str) -> float | None:
+def amount_of(fields: dict[str, Any], name: str) -> float | None:
     """A number that is not negative, or None where there is none."""
-    value = given.get(name)
+    value = fields.get(name)
     if value is None:
         return None
     if type(value) not in (int, float) or not 0 <= value < np.inf:

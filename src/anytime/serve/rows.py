@@ -56,7 +56,7 @@ class RequestReader(RowReader):
         if type(groups) is not dict:
             refuse(f"groups must be an object from group to values, not {shown(groups)}")
         columns: dict[int, list[Any]] = {}
-        for group, given in groups.items():
+        for group, values in groups.items():
             if group not in self._members_of:
                 near = (
                     get_close_matches(str(group)[:100], self.groups, n=1) if len(self.groups) <= 300 else []
@@ -65,9 +65,9 @@ class RequestReader(RowReader):
                     f"the model has no group {shown(group)}"
                     + (f"; did you mean {near[0]!r}?" if near else "")
                 )
-            several = type(given) is list and given and isinstance(given[0], (list, dict))
+            several = type(values) is list and values and isinstance(values[0], (list, dict))
             with _Refusing():
-                columns.update(self.members(group, given if several else [given]))
+                columns.update(self.members(group, values if several else [values]))
         if not columns:
             return self.nothing(1)
         n = self._common_length(columns, "groups must have the same number of rows")
@@ -96,8 +96,8 @@ class RequestReader(RowReader):
     @staticmethod
     def _unmistaken(rows: Rows) -> Rows:
         """Nobody reads warnings of a server: a name that looks like a column that is not there is refused."""
-        for name, known in (rows.mistaken or {}).items():
-            refuse(f"the model has no column {shown(name)}; did you mean {known!r}?")
+        for name, column in (rows.mistaken or {}).items():
+            refuse(f"the model has no column {shown(name)}; did you mean {column!r}?")
         return rows
 
 

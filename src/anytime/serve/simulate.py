@@ -291,12 +291,12 @@ class Judge:
         self.stages = np.unique(np.append(0, np.asarray(stages, dtype=np.int64)))
         self.truth = None if y is None or X is None else np.asarray(y)
         self.costs: Array | None = None
-        self.said: NDArray[Any] | None = None
+        self.predictions: NDArray[Any] | None = None
         if X is None:
             return
         answers = [answer for answer in model.stages(X) if answer.stage in self.stages]
         self.costs = np.array([answer.cost for answer in answers])
-        self.said = np.array([answer.prediction for answer in answers])
+        self.predictions = np.array([answer.prediction for answer in answers])
 
     def cost(self, outcome: SimulatedOutcome) -> float:
         """Mean cost of the answers: what their rows really pay, or where there are no rows the model cost."""
@@ -307,23 +307,23 @@ class Judge:
     @property
     def quality_name(self) -> str:
         """What ``quality`` is."""
-        if self.truth is None or self.said is None:
+        if self.truth is None or self.predictions is None:
             return "quality"
         return "accuracy" if self.classifies else "R²"
 
     def quality(self, outcome: SimulatedOutcome) -> float:
         """How good the answers are: judged by the truth, else the plan's held-out quality; nan where neither is known."""
-        if self.truth is None or self.said is None:
+        if self.truth is None or self.predictions is None:
             return (
                 float("nan")
                 if self.plan.quality is None
                 else float(np.mean(self.plan.quality[outcome.stage]))
             )
         place, row = self._places(outcome)
-        said, truth = self.said[place, row], self.truth[row]
+        predicted, truth = self.predictions[place, row], self.truth[row]
         if self.classifies:
-            return float(np.mean(said == truth))
-        return float(1.0 - np.sum((said - truth) ** 2) / np.sum((truth - truth.mean()) ** 2))
+            return float(np.mean(predicted == truth))
+        return float(1.0 - np.sum((predicted - truth) ** 2) / np.sum((truth - truth.mean()) ** 2))
 
     def _places(self, outcome: SimulatedOutcome) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         assert self.costs is not None

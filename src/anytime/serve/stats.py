@@ -115,6 +115,6 @@ def _example(plan: Plan, words: dict[int, dict[Any, float]]) -> list[Any]:
     row: list[Any] = [0.0] * plan.n_features
     for j, values in thresholds_of(plan).items():
         row[j] = float(f"{np.median(values):.6g}")
-    for j, known in words.items():
-        row[j] = next(iter(known), None)
+    for j, categories in words.items():
+        row[j] = next(iter(categories), None)
     return row

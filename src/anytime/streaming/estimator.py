@@ -117,8 +117,8 @@ class StreamingBoost(Checkpoints):
                 learning.learn(codes[rows], targets[rows], None if weight is None else weight[rows])
                 if 10 * done // len(pieces) > last_told:
                     last_told = 10 * done // len(pieces)
-                    told = f"{learning.n_rows} rows, error before learning {learning.error:.5g}"
-                    clock.tell(told, n_rows=learning.n_rows, progressive_error=learning.error)
+                    message = f"{learning.n_rows} rows, error before learning {learning.error:.5g}"
+                    clock.tell(message, n_rows=learning.n_rows, progressive_error=learning.error)
                 if clock.over:
                     return
         except KeyboardInterrupt:
@@ -165,7 +165,7 @@ class StreamingBoost(Checkpoints):
         method : {"predict", "predict_proba", "decision_function"}, default="predict"
             What to return: predictions (n,); for a classifier also probabilities (n, C) or scores.
         """
-        return self._said(self._learn_rows(X, y, classes, sample_weight), method)
+        return self._answers_for(self._learn_rows(X, y, classes, sample_weight), method)
 
     def _learn_rows(
         self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: ArrayLike | None
@@ -312,7 +312,7 @@ class StreamingBoost(Checkpoints):
         """(n,) targets as losses read them: numbers of classes for a classifier."""
         raise NotImplementedError
 
-    def _said(self, scores: Array, method: str) -> NDArray[Any]:
+    def _answers_for(self, scores: Array, method: str) -> NDArray[Any]:
         """What a row with such scores is told."""
         raise NotImplementedError
 

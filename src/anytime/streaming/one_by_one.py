@@ -229,10 +229,12 @@ class OneByOne(StreamReader):
         rows = self._one_row_of(x)
         if unbounded and self._answers_live and rows.held is None:
             assert self._learning is not None
-            told = LINKS[self._scores_link].transform(self._learning.scores(rows.X))
+            probabilities = LINKS[self._scores_link].transform(self._learning.scores(rows.X))
         else:
-            told = probabilities_of(self._run_plan(rows, budget, mean_budget, self._due_in(deadline)))
-        return dict(zip(self.classes_.tolist(), told[0].tolist(), strict=True))
+            probabilities = probabilities_of(
+                self._run_plan(rows, budget, mean_budget, self._due_in(deadline))
+            )
+        return dict(zip(self.classes_.tolist(), probabilities[0].tolist(), strict=True))
 
     def _scores(self, X: Any, budget: Any, deadline: float | None, mean_budget: float | None = None) -> Array:
         X = as_table(X)

@@ -146,7 +146,7 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
         """(n,) numbers of classes, as floats."""
         return label_numbers(y, self.classes_).astype(np.float64)
 
-    def _said(self, scores: Array, method: str) -> NDArray[Any]:
+    def _answers_for(self, scores: Array, method: str) -> NDArray[Any]:
         binary = scores.shape[1] == 1
         if method == "predict":
             leading = (scores[:, 0] > 0).astype(np.intp) if binary else scores.argmax(axis=1)
@@ -218,7 +218,7 @@ class StreamingBoostRegressor(RegressorFace, StreamingBoost):
     def _targets(self, y: NDArray[Any]) -> NDArray[Any]:
         return y
 
-    def _said(self, scores: Array, method: str) -> NDArray[Any]:
+    def _answers_for(self, scores: Array, method: str) -> NDArray[Any]:
         if method != "predict":
             raise ValueError(f"a regressor can only predict; there is no {method}")
         return np.asarray(scores[:, 0])

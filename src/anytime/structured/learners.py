@@ -76,7 +76,7 @@ class UpdateTask:
     context: Array
     loss: ElementLoss
     scores: Array
-    told: Array
+    held_out_scores: Array
     costs: BoundCosts
     bought: NDArray[np.bool_]
     step_cost: float
@@ -98,7 +98,9 @@ class UpdateTask:
         about new ones.
         """
         return (
-            self.target if self.told is self.scores else self.loss.projection(self.told, self.table.regions)
+            self.target
+            if self.held_out_scores is self.scores
+            else self.loss.projection(self.held_out_scores, self.table.regions)
         )
 
     def derivatives(
@@ -111,10 +113,10 @@ class UpdateTask:
         elements, offsets = self.table.regions.elements(which)
         scores = self.scores[elements] + np.repeat(outputs, np.diff(offsets), axis=0)
         truth, weight = self.loss.truth[elements], scale * self.loss.weight[elements]
-        said = LINKS["softmax"].transform(scores)
-        value = -float(weight @ (truth * np.log(np.maximum(said, 1e-300))).sum(axis=1))
-        more = said.shape[1] / (said.shape[1] - 1)
-        first, second = weight[:, None] * (said - truth), (more * weight)[:, None] * said * (1.0 - said)
+        shares = LINKS["softmax"].transform(scores)
+        value = -float(weight @ (truth * np.log(np.maximum(shares, 1e-300))).sum(axis=1))
+        more = shares.shape[1] / (shares.shape[1] - 1)
+        first, second = weight[:, None] * (shares - truth), (more * weight)[:, None] * shares * (1.0 - shares)
         return value, np.add.reduceat(first, offsets[:-1]), np.add.reduceat(second, offsets[:-1])
 
 
@@ -354,8 +356,8 @@ class LinearUpdateLearner:
             raise ValueError("a linear update is one of elements, at level 0")
         table = task.table
         alone = not self.use_context and task.context.shape[1]
-        told = task.context[:, :0] if alone else task.context
-        context = np.arange(told.shape[1], dtype=np.int32)
+        read = task.context[:, :0] if alone else task.context
+        context = np.arange(read.shape[1], dtype=np.int32)
         if task.like is not None:
             columns = task.like.columns
         else:
@@ -363,7 +365,7 @@ class LinearUpdateLearner:
         if not columns.size and not context.size:
             return None
         categories = np.concatenate([table.categories[columns], table.context_categories[context]])
-        X = table.joined(columns, told)
+        X = table.joined(columns, read)
         scale = np.append(self._scales(X[task.which, : columns.size], categories), np.ones(context.size))
         used = np.zeros(len(X))
         used[task.which] = task.weight[task.which]

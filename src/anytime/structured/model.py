@@ -118,23 +118,25 @@ class StructuredModel(ClassifierFace, AnytimeModel):
         mean_budget: Amount = None,
     ) -> float:
         """Share of correct labels among the labelled elements; ``sample_weight`` is one number per structure."""
-        said = self.predict(X, budget, deadline, mean_budget=mean_budget)
-        right, labelled = self._right(said, y)
-        weight = np.ones(len(said)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        predicted = self.predict(X, budget, deadline, mean_budget=mean_budget)
+        right, labelled = self._right(predicted, y)
+        weight = (
+            np.ones(len(predicted)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        )
         total = float(weight @ labelled)
         if not total:
             raise ValueError(f"no {self._element} has a label: there is nothing to score")
         return float(weight @ right) / total
 
-    def _right(self, said: list[NDArray[Any]], y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _right(self, predicted: list[NDArray[Any]], y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Of each structure: how many elements with a label are labelled rightly, and how many have one."""
         if not hasattr(y, "__len__"):
             raise ValueError(f"y must be a list with the labels of each structure, not {type(y).__name__}")
         truth = [np.asarray(labels, dtype=object) for labels in y]
-        if [len(a) for a in said] != [len(a) for a in truth]:
+        if [len(a) for a in predicted] != [len(a) for a in truth]:
             raise ValueError("y needs one label for every element of every structure of X")
         there = [np.array([label is not None for label in labels], dtype=bool) for labels in truth]
-        right = [np.sum((a == b)[t]) for a, b, t in zip(said, truth, there, strict=True)]
+        right = [np.sum((a == b)[t]) for a, b, t in zip(predicted, truth, there, strict=True)]
         return np.array(right), np.array([np.sum(t) for t in there])
 
     def _of_each(

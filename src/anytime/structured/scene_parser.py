@@ -325,9 +325,11 @@ class SceneParser(StructuredModel):
             return super()._scores(X, budget, deadline, mean_budget)
         return self.answer(X, budget, deadline, mean_budget=mean_budget).scores
 
-    def _right(self, said: list[NDArray[Any]], y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        maps = read_label_maps(y, [labels.shape for labels in said], self.ignore_label, self.classes_)
-        right = [np.sum(self.classes_[c] == s, where=c >= 0) for s, c in zip(said, maps.codes, strict=True)]
+    def _right(self, predicted: list[NDArray[Any]], y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        maps = read_label_maps(y, [labels.shape for labels in predicted], self.ignore_label, self.classes_)
+        right = [
+            np.sum(self.classes_[c] == s, where=c >= 0) for s, c in zip(predicted, maps.codes, strict=True)
+        ]
         return np.array(right), np.array([np.sum(code >= 0) for code in maps.codes])
 
     # ------------------------------------------------------------------ within

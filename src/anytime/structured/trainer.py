@@ -49,7 +49,7 @@ class _Learned:
     region_weights: dict[int, Array] = field(default_factory=dict)  # by level
 
 
-class _Told:
+class _StepInputs:
     """What updates are told at one step: predictions, what is selected by them, and the context that they make."""
 
     def __init__(self, structures: Structures, scores: Array) -> None:
@@ -227,24 +227,24 @@ class StructuredSpeedBoost:
 
         When time is up, the best so far is taken as it is; one that copies have not learned is not, unless it is the first.
         """
-        told = _Told(self.structures, self.held_out_scores())  # before any copy is updated
+        inputs = _StepInputs(self.structures, self.held_out_scores())  # before any copy is updated
         main, before = self._main, self._main.value
         best = None
         for draw in range(1 if self.rules.holdout is None else self.rules.draws):
-            best = best or self._best(main, told, None, draw, self._drawn(draw))
+            best = best or self._best(main, inputs, None, draw, self._drawn(draw))
         if best is None and self.rules.tried_candidates is not None:
-            best = self._best(main, told, None)
+            best = self._best(main, inputs, None)
         if best is None:
             return None
         if best.fitted.provisional and not self.time_is_up():
-            best = self._best(main, told, None, best.draw, [(best.selector, best.learner)], trial=False)
+            best = self._best(main, inputs, None, best.draw, [(best.selector, best.learner)], trial=False)
             if best is None:
                 return None
         new = []
         for k, copy in enumerate(self._copies):
             if self.steps and self.time_is_up():
                 return None
-            new.append(self._copy_update(k, copy, told, best))
+            new.append(self._copy_update(k, copy, inputs, best))
         update = self._move(main, best)
         if update is None:
             return None
@@ -282,7 +282,7 @@ class StructuredSpeedBoost:
     def _best(
         self,
         learned: _Learned,
-        told: _Told,
+        inputs: _StepInputs,
         like: _Candidate | None,
         draw: int = 0,
         pairs: Sequence[tuple[EntropySelector, int]] | None = None,
@@ -301,7 +301,7 @@ class StructuredSpeedBoost:
                 break
             table = self._tables[selector.level]
             weight = self._region_weight(learned, selector.level)
-            fitted_on = told.selected(selector)
+            fitted_on = inputs.selected(selector)
             fitted_on = fitted_on[weight[fitted_on] > 0]
             if split is not None:
                 fitted_on = fitted_on[split[self._owner[table.regions.first[fitted_on]]]]
@@ -311,10 +311,10 @@ class StructuredSpeedBoost:
                 table,
                 fitted_on,
                 weight,
-                told.context(selector.level),
+                inputs.context(selector.level),
                 learned.loss,
                 learned.scores,
-                told.scores,
+                inputs.scores,
                 self.costs,
                 learned.bought if like is None else self._main.bought,
                 self.rules.evaluation_cost + self.rules.least_cost,
@@ -323,7 +323,7 @@ class StructuredSpeedBoost:
                 trial and like is None,
                 len(learned.updates),
             )
-            candidate = self._judge(learned, task, selector, number, told.selected(selector), draw)
+            candidate = self._judge(learned, task, selector, number, inputs.selected(selector), draw)
             if candidate is None:
                 continue
             if like is not None:
@@ -368,7 +368,7 @@ class StructuredSpeedBoost:
         return np.where(chosen[label][:, None], candidate.fitted.outputs[label], 0.0)
 
     def _gain(
-        self, learned: _Learned, candidate: _Candidate, told: Array, split: NDArray[np.bool_] | None
+        self, learned: _Learned, candidate: _Candidate, scores: Array, split: NDArray[np.bool_] | None
     ) -> float:
         """How much the mean loss falls at the best step; measured on structures that are held out, if any.
 
@@ -390,7 +390,7 @@ class StructuredSpeedBoost:
             residual = loss.residual(learned.scores)[elements]
             closer = (residual**2 - (residual - direction) ** 2).sum(axis=1)
             return float(loss.weight[elements] @ closer) / max(weight, 1e-300)
-        return loss.fall(told, step * direction, elements) / weight if weight > 0 else 0.0
+        return loss.fall(scores, step * direction, elements) / weight if weight > 0 else 0.0
 
     def _length(
         self, learned: _Learned, candidate: _Candidate, among: NDArray[np.bool_] | None = None
@@ -415,7 +415,7 @@ class StructuredSpeedBoost:
         candidate = _Candidate(selector, number, fitted, selected, 0.0, 0.0, draw)
         if task.like is not None:  # copies follow the choice
             return candidate
-        gain = self._gain(learned, candidate, task.told, self._split(draw))
+        gain = self._gain(learned, candidate, task.held_out_scores, self._split(draw))
         if gain <= 0:
             return None
         groups = self.costs.groups_of(fitted.predictor.columns)
@@ -430,11 +430,13 @@ class StructuredSpeedBoost:
         rate = candidate.improvement / (candidate.cost if self.rules.cost_aware else 1.0)
         return -rate, candidate.cost
 
-    def _copy_update(self, k: int, copy: _Learned, told: _Told, best: _Candidate) -> _Candidate | None:
+    def _copy_update(
+        self, k: int, copy: _Learned, inputs: _StepInputs, best: _Candidate
+    ) -> _Candidate | None:
         """What copy ``k`` learns at this step, from structures that are not in its fold."""
         if self.rules.copies_are_told == "own":
-            told = _Told(self.structures, copy.scores)
-        return self._best(copy, told, best if self.rules.stacking == "shared" else None)
+            inputs = _StepInputs(self.structures, copy.scores)
+        return self._best(copy, inputs, best if self.rules.stacking == "shared" else None)
 
     # ------------------------------------------------------------------ taking
 

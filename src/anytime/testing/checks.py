@@ -183,7 +183,7 @@ def a_prediction_is_the_trace_read_at_its_budget(model: Any, X: Any) -> None:
         _assert_same(
             interruptible.prediction, trace[stage].prediction, err_msg=f"deadline, budget {budget!r}"
         )
-        known = by_model.answer(X, budget=budget)
+        within = by_model.answer(X, budget=budget)
         branch, stages = model.plan_.choice(model.costs_.budget_ticks(budget))
         if branch >= 0:
             run = Run(model.plan_.branches[branch], model._checked(X))
@@ -191,7 +191,7 @@ def a_prediction_is_the_trace_read_at_its_budget(model: Any, X: Any) -> None:
             expected = run.scores()
         else:
             expected = scores[stages]
-        _assert_same(known.scores, expected, err_msg=f"model meter, known budget {budget!r}")
+        _assert_same(within.scores, expected, err_msg=f"model meter, known budget {budget!r}")
         by_row = _with(model, meter="realised").answer(X, budget=budget)
         assert (by_row.cost <= budget * (1 + 1e-12)).all(), (
             f"realised meter, budget {budget!r}: a row paid more"

@@ -148,7 +148,7 @@ class _Shop:
         self.bought = progress.problem.prices == 0  # what costs nothing is there from the beginning
         self.n_bought = 0
         # By groups and bundle: the gain, and how many stages were done at that time.
-        self.known: dict[bytes, tuple[float, int]] = {}
+        self.gains: dict[bytes, tuple[float, int]] = {}
 
     def best(self, remaining: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64], float]:
         """Groups to buy next, the stages that this makes runnable, and what these save together."""
@@ -201,7 +201,7 @@ class _Shop:
             gains[~fresh] = _bundle_gains(self.progress, remaining, runnable[~fresh])
             fresh[:] = True
         n_done = self.progress.n_done
-        self.known.update(
+        self.gains.update(
             (key, (gain, n_done)) for key, gain, new in zip(keys, gains, fresh, strict=True) if new
         )
         # A promise that was not looked at again cannot win against a gain that was.
@@ -217,7 +217,7 @@ class _Shop:
 
     def _stale(self, key: bytes, size: int) -> float:
         """Gain from an earlier round, NaN if there is none."""
-        gain, n_done = self.known.get(key, (np.nan, 0))
+        gain, n_done = self.gains.get(key, (np.nan, 0))
         if self.progress.problem.combine == "mean":
             # The same stages move a longer mean by less.
             gain *= (n_done + size) / (self.progress.n_done + size)

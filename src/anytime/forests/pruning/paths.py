@@ -204,9 +204,9 @@ class Answering:
         judged = np.empty((4, len(prunings)))
         for p, pruning in enumerate(prunings):
             scores = self._scores(pruning)
-            said = link.transform(scores)
-            apart = ((said - wanted) ** 2).mean(axis=1)
-            wrong = apart if self.statistics.classes is None else (said.argmax(axis=1) != truth) * 1.0
+            predicted = link.transform(scores)
+            apart = ((predicted - wanted) ** 2).mean(axis=1)
+            wrong = apart if self.statistics.classes is None else (predicted.argmax(axis=1) != truth) * 1.0
             mean = np.average(wrong, weights=weight)
             deviation = np.sqrt(np.average((wrong - mean) ** 2, weights=weight) / max(len(wrong) - 1, 1))
             judged[:, p] = mean, deviation, -loss(scores, target, weight), np.average(apart, weights=weight)

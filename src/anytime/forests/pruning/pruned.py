@@ -321,7 +321,7 @@ class PrunedForest(ImportedModel):
         except KeyboardInterrupt:
             _warn("interrupted: the best of the prunings found so far")
             pruner.interrupted = True
-        return pruner.found
+        return pruner.prunings
 
     def _on_new_rows(self, pruner: BudgetPruner, path: list[Pruning]) -> CostOnNewRows:
         """What new rows pay; as much as those here where the user interrupts."""
@@ -338,7 +338,7 @@ class PrunedForest(ImportedModel):
         """The prunings of the path within the budget, and one that spends nearly all of it."""
         if not pruner.interrupted:
             pruner.to_budget(budget)
-        path = _distinct(pruner.problem, [roots, *pruner.found, whole])
+        path = _distinct(pruner.problem, [roots, *pruner.prunings, whole])
         try:
             within = spent_on_budget(pruner.problem, path, budget, n_threads=pruner.n_threads)
         except KeyboardInterrupt:

@@ -188,27 +188,27 @@ class BudgetPruner:
         self.n_threads = n_threads
         self.interrupted = False
         self._tell = tell
-        self._found: dict[float, Pruning] = {}
+        self._by_penalty: dict[float, Pruning] = {}
         self._foreseen: dict[float, Pruning] = {}  # the best for penalties that may be asked for next
 
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_tell": None}
 
     @property
-    def found(self) -> list[Pruning]:
+    def prunings(self) -> list[Pruning]:
         """All prunings found so far, nested, by decreasing ``cost_penalty``."""
-        by_penalty = sorted(self._found.values(), key=lambda pruning: -pruning.cost_penalty)
+        by_penalty = sorted(self._by_penalty.values(), key=lambda pruning: -pruning.cost_penalty)
         return nested(self.problem, by_penalty, n_threads=self.n_threads)
 
     def prune(self, cost_penalty: float) -> Pruning:
         """The best pruning for ``cost_penalty``."""
         _check_penalty(cost_penalty)
-        if cost_penalty not in self._found:
-            pruning = self._found[cost_penalty] = self._solve(float(cost_penalty))
+        if cost_penalty not in self._by_penalty:
+            pruning = self._by_penalty[cost_penalty] = self._solve(float(cost_penalty))
             if self._tell is not None:
                 what = f"cost {pruning.spent:.6g}, error {pruning.error:.6g}"
-                self._tell(f"pruning {len(self._found)}: cost_penalty {cost_penalty:.4g}, {what}")
-        return self._found[cost_penalty]
+                self._tell(f"pruning {len(self._by_penalty)}: cost_penalty {cost_penalty:.4g}, {what}")
+        return self._by_penalty[cost_penalty]
 
     def path(self, cost_penalties: ArrayLike | None = None, n: int = 20) -> list[Pruning]:
         """Nested prunings by decreasing ``cost_penalty``, from the one that keeps least to the one that keeps most.
@@ -259,11 +259,13 @@ class BudgetPruner:
 
     def _until_now(self, budget: float = np.inf) -> list[Pruning]:
         """In a search that was interrupted: what it has found within a budget. Where that is nothing the interrupt goes on."""
-        prunings = [pruning for pruning in self._found.values() if pruning.spent <= budget]
+        prunings = [pruning for pruning in self._by_penalty.values() if pruning.spent <= budget]
         if not prunings:
             raise  # the interrupt that is being handled
         self.interrupted = True
-        warnings.warn(f"interrupted: the best of the {len(self._found)} prunings found so far", stacklevel=3)
+        warnings.warn(
+            f"interrupted: the best of the {len(self._by_penalty)} prunings found so far", stacklevel=3
+        )
         return prunings
 
     def _foresee(self, pairs: Sequence[tuple[Pruning, Pruning]]) -> None:
@@ -273,7 +275,7 @@ class BudgetPruner:
             (at, high.internal, low.internal)
             for at, low, high in crossings
             if low.cost_penalty < at < high.cost_penalty
-            and at not in self._found
+            and at not in self._by_penalty
             and at not in self._foreseen
         ]
         if self.method != "min_cut" or len(new) < 2:
@@ -286,18 +288,18 @@ class BudgetPruner:
             return self._foreseen[cost_penalty]
         if self.method == "primal_dual":
             near = min(
-                self._found.values(),
+                self._by_penalty.values(),
                 key=lambda p: abs(np.log((p.cost_penalty + 1e-300) / (cost_penalty + 1e-300))),
                 default=None,
             )
             return primal_dual(self.problem, cost_penalty, tol=self.tol, start=near, n_threads=self.n_threads)
-        below = max((other for other in self._found if other < cost_penalty), default=None)
-        above = min((other for other in self._found if other > cost_penalty), default=None)
+        below = max((other for other in self._by_penalty if other < cost_penalty), default=None)
+        above = min((other for other in self._by_penalty if other > cost_penalty), default=None)
         return min_cut(
             self.problem,
             cost_penalty,
-            at_most=None if below is None else self._found[below].internal,
-            at_least=None if above is None else self._found[above].internal,
+            at_most=None if below is None else self._by_penalty[below].internal,
+            at_least=None if above is None else self._by_penalty[above].internal,
             n_threads=self.n_threads,
         )
 

@@ -55,8 +55,8 @@ def learner_named(learner: str | StreamLearner) -> StreamLearner:
 def bank_from_state(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Bank:
     """The bank whose ``state`` this is, of whatever kind."""
     kind = description["kind"]
-    if kind not in StreamLearner.known:
+    if kind not in StreamLearner.kinds:
         raise ValueError(f"there is no bank of {kind!r}; the kinds are {', '.join(NAMED_LEARNERS)}")
-    learner = StreamLearner.known[kind](**description["learner"])
+    learner = StreamLearner.kinds[kind](**description["learner"])
     bank: Bank = learner.bank_type().from_state(learner, description, arrays)
     return bank

@@ -25,12 +25,12 @@ class StreamLearner(ABC):
 
     kind: ClassVar[str]  # its name, as a parameter and in files
     standardises: ClassVar[bool] = True  # whether columns are put on one scale for it by default
-    known: ClassVar[dict[str, type[StreamLearner]]] = {}  # all that have been defined, by kind
+    kinds: ClassVar[dict[str, type[StreamLearner]]] = {}  # all that have been defined, by kind
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         if "kind" in vars(cls):  # not one that is to be derived from, nor a variant of another
-            cls.known[cls.kind] = cls
+            cls.kinds[cls.kind] = cls
 
     def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
         """A bank of fresh learners; learner ``i`` depends on ``random_state`` and ``i`` alone."""

@@ -124,8 +124,8 @@ class OwnBlock(Block):
         one = self.objects[stage]
         if one is None or not len(X):
             return np.zeros((len(X), self.width))
-        said = [one.predict(x) for x in X] if hasattr(one, "learn") else one.predict(X)
-        out = np.asarray(said, dtype=np.float64)
+        predicted = [one.predict(x) for x in X] if hasattr(one, "learn") else one.predict(X)
+        out = np.asarray(predicted, dtype=np.float64)
         if out.size != len(X) * self.width:
             raise ValueError(
                 f"a learner's predict gave shape {out.shape} for {len(X)} rows and {self.width} outputs"

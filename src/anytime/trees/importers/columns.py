@@ -162,8 +162,8 @@ def _warn_of_unknown_values(name: Any, values: Any, codes: NDArray[np.float64]) 
     """A whole column of values that training has not seen is mostly a mistake: another spelling, or another column."""
     if codes.size > 1 and np.isnan(codes).all():
         # None, NA and NaN are missing in any case
-        given = (v for v in list(values) if v is not None and type(v).__name__ != "NAType" and v == v)
-        first = next(given, None)
+        present = (v for v in list(values) if v is not None and type(v).__name__ != "NAType" and v == v)
+        first = next(present, None)
         if first is not None:
             example = repr(str(first)) if isinstance(first, str) else str(first)
             warn_caller(
