@@ -3,19 +3,21 @@
 import re
 from importlib.metadata import version as installed_version
 from importlib.util import find_spec
-from inspect import signature
+from inspect import Parameter, Signature, signature
 from itertools import pairwise
 
 from docutils import nodes
 from docutils.statemachine import StringList
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.domains.python import PyObject
 from sphinx.util.docutils import SphinxDirective
 
 import anytime
 from anytime.parameters import MEANT, PARAMETERS
 
 project = "anytime"
-author = "The anytime developers"
+author = "the anytime developers"
+copyright = "2026, the anytime developers"
 release = installed_version("anytime")
 version = release
 
@@ -32,6 +34,7 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "anytime"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
 
 html_math_renderer = "mathml"  # made below
 
@@ -49,6 +52,7 @@ napoleon_google_docstring = False
 napoleon_numpy_docstring = True
 napoleon_use_ivar = True  # an attribute of a data class is described once, in the list of its docstring
 napoleon_use_rtype = False
+strip_signature_backslash = True  # or fitted attributes lose the underscore that they end in
 suppress_warnings = ["ref.python"]  # attributes of one name in several classes: none is linked
 
 
@@ -56,6 +60,16 @@ def _skip_generated(app, what, name, obj, skip, options):  # type: ignore[no-unt
     """Leave out the request methods that scikit-learn writes on every estimator."""
     generated = name.startswith("set_") and name.endswith("_request")
     return True if generated or name == "get_metadata_routing" else None
+
+
+def _signature(app, what, name, obj, options, signature_, annotation):  # type: ignore[no-untyped-def]
+    """Show the parameters that an estimator takes; autodoc reads those of the function that passes them on."""
+    if what != "class" or not hasattr(obj.__init__, "__signature__"):
+        return None
+    taken = [
+        parameter.replace(annotation=Parameter.empty) for parameter in signature(obj).parameters.values()
+    ]
+    return str(Signature(taken)), None
 
 
 def _keep_names_together(app, what, name, obj, options, lines):  # type: ignore[no-untyped-def]
@@ -154,9 +168,13 @@ def _mend_source_pages(app, pagename, templatename, context, doctree):  # type: 
 
 def setup(app):  # type: ignore[no-untyped-def]
     """Register what is above; names are put together before napoleon (priority 500) reads them."""
+    for entry in PyObject.doc_field_types:
+        if entry.name == "variable":
+            entry.label = "Attributes"  # as in the docstrings
     app.add_directive("shared-parameters", SharedParameters)
     app.add_html_math_renderer("mathml", (_inline_formula, None), (_displayed_formula, None))
     app.connect("html-page-context", _let_keys_scroll, priority=900)  # after the theme has made its parts
     app.connect("html-page-context", _mend_source_pages)
     app.connect("autodoc-skip-member", _skip_generated)
+    app.connect("autodoc-process-signature", _signature)
     app.connect("autodoc-process-docstring", _keep_names_together, priority=400)

@@ -214,7 +214,7 @@ class _ExpectedCostModel(RowwiseModel):
         super()._restore_file_state(state)
         money = np.asarray(state["money"], dtype=np.float64)
         if money.ndim != 2 or len(money) != 3 or not money.size or not np.isfinite(money).all():
-            raise ValueError("prices of money do not fit together")
+            raise ValueError("the exchange rates between money and errors do not fit together")
         self.money_ = PricesOfMoney(*money)
 
 

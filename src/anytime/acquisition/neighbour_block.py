@@ -96,9 +96,9 @@ class NeighbourBlock(PurchaseBlock):
             inputs.column.size
             and not 0 <= inputs.column.min() <= inputs.column.max() < costs.column_group.size
         ):
-            raise ValueError("an input is of a column that does not exist")
+            raise ValueError("an input reads a column that does not exist")
         if steps.source.size and not 0 <= steps.source.min() <= steps.source.max() < inputs.column.size:
-            raise ValueError("a step is of an input that does not exist")
+            raise ValueError("a step belongs to an input that does not exist")
         if not (
             np.isfinite(steps.low).all() and np.isfinite(steps.high).all() and (steps.high > steps.low).all()
         ):

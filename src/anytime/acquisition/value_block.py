@@ -209,7 +209,7 @@ class PurchaseValueBlock(PurchaseBlock):
         if self.sets[0].any() or not 0 <= self.n_stages <= self._depth:
             raise ValueError("the first set has to be empty, and purchases lead from it to others")
         if not np.isfinite(self.tables).all() or not 0 <= self.cost_penalty < np.inf:
-            raise ValueError("what leaves say must be finite, and cost_penalty not negative")
+            raise ValueError("values of leaves must be finite, and cost_penalty not negative")
 
     # ------------------------------------------------------------------ what is said of rows
 

@@ -92,7 +92,7 @@ class CostlyBlock(Block):
             raise ValueError("a costly model has at least 2 classes and reads columns from 0 on")
         if self.method not in METHODS or (self.method != "predict_proba") != (self.calibration is not None):
             raise ValueError(
-                f"a costly model is asked by one of {', '.join(METHODS)}; all but the first are calibrated"
+                f"a costly model answers by one of {', '.join(METHODS)}; all but the first need a calibration"
             )
         if self.calibration is not None and (
             self.calibration.shape[1] != self.width or not np.isfinite(self.calibration).all()

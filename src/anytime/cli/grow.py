@@ -224,7 +224,7 @@ def _summarise(model: Any, X: Any, y: NDArray[Any], unit: str) -> None:
             line.append(share(float(judged.at(cost))))
         title += f"; {judged.metric} on the {len(y)} rows held out"
     else:
-        note("no rows are held out: nothing is known of new ones")
+        note("no rows are held out: the quality on new rows is unknown")
     print_table(columns, lines, title=title)
 
 

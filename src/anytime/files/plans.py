@@ -357,12 +357,12 @@ def _stream(block: StoredBlock) -> Block:
 
 
 def _log_probabilities(block: StoredBlock) -> Block:
-    """Logarithms of what trees say, within an automatic model."""
+    """Logarithms of the probabilities of trees, within an automatic model."""
     from anytime.auto.blend_block import LogProbabilityBlock
 
     inner = block.fields.inner("inner")
     if inner.text_of("kind") != "trees":
-        bad(inner.where, "logarithms are of what trees say")
+        bad(inner.where, "only trees give logarithms")
     trees = _part(block, inner, "inner", max(block.most_width, 2))
     return LogProbabilityBlock(trees, block.fields.integer("width", 1, block.most_width))
 
@@ -374,7 +374,7 @@ def _blend(block: StoredBlock) -> Block:
     parts = []
     for k, part in enumerate(block.fields.each("parts", MOST_BLENDED)):
         if part.text_of("kind") not in ("trees", "dense", "log probabilities"):
-            bad(part.where, "a blend is of trees, layers and forests")
+            bad(part.where, "a blend holds trees, layers and forests only")
         parts.append(_part(block, part, f"parts.{k}"))
     return BlendBlock(parts, block.own["shares"])
 

@@ -32,7 +32,7 @@ def build(architecture: Architecture, module: ExitNetwork | None = None) -> Grow
     shapes = architecture.layer_shapes()
     if architecture.space == "module":
         if module is None:
-            raise ValueError("this architecture grows on a module of your own: give it")
+            raise ValueError("this architecture grows on a module of your own: pass that module")
         stem, units, head = parts_of(module)
     elif architecture.space == "images":
         stem, head = (

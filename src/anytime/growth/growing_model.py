@@ -179,7 +179,7 @@ class GrowingModel(NetworkModel):
         previous: Any,
     ) -> None:
         if len(rows) < _FEWEST_TO_FIT:
-            raise ValueError(f"networks are trained on {_FEWEST_TO_FIT} rows at least, and here is 1 sample")
+            raise ValueError(f"training a network needs at least {_FEWEST_TO_FIT} rows, but X has 1 sample")
         self._check_previous(previous)
         bound = self._prices()
         offset, unit = self._units(targets) if previous is None else (previous.offset, previous.unit)

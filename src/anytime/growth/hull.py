@@ -121,7 +121,9 @@ def hull_area(costs: ArrayLike, errors: ArrayLike, reference: tuple[float, float
 def _points(costs: ArrayLike, errors: ArrayLike) -> tuple[Floats, Floats]:
     c, e = np.asarray(costs, dtype=np.float64), np.asarray(errors, dtype=np.float64)
     if c.ndim != 1 or c.shape != e.shape or not c.size:
-        raise ValueError(f"costs and errors must be as many, and some; not of shapes {c.shape} and {e.shape}")
+        raise ValueError(
+            f"costs and errors must have the same length, at least 1; their shapes are {c.shape} and {e.shape}"
+        )
     if not (np.isfinite(c).all() and np.isfinite(e).all()):
         raise ValueError("costs and errors must be finite")
     return c, e

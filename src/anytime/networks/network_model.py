@@ -531,7 +531,7 @@ class NetworkModel(AnytimeModel):
         if any(block.input_shape != shape for block in networks):
             raise ValueError(f"the network reads inputs of another shape than {shape}")
         if type(state["largest_seen"]) is not float or type(state["n_epochs"]) is not int:
-            raise ValueError("largest_seen and n_epochs are numbers")
+            raise ValueError("largest_seen and n_epochs must be numbers")
         self._check_device()
         self.input_shape_, self._largest_seen = shape, state["largest_seen"]
         self.n_epochs_, self.history_ = state["n_epochs"], state["history"]

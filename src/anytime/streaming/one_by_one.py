@@ -369,7 +369,7 @@ class OneByOne(StreamReader):
         if not isinstance(places, dict) or any(
             type(column) is not int or not 0 <= column < self.n_features_in_ for column in places.values()
         ):
-            raise ValueError("names of features do not stand for columns")
+            raise ValueError("names of features do not match the columns")
         return places
 
     def _restore_open(self, state: Mapping[str, Any] | None) -> None:

@@ -67,9 +67,9 @@ class StructuredModel(ClassifierFace, AnytimeModel):
             for s, update in enumerate(block.updates):
                 selector, context = update.selector, update.predictor.context
                 if max(selector.level, selector.measured_at or 0) >= structures.n_levels:
-                    raise ValueError(f"stage {s + 1} works at a level that is not there")
+                    raise ValueError(f"stage {s + 1} works at a level that does not exist")
                 if context.size and context[-1] >= n_context:
-                    raise ValueError(f"stage {s + 1} reads context that is not there")
+                    raise ValueError(f"stage {s + 1} reads context that does not exist")
                 if update.replaces != (self.plan_.replaces is not None and bool(self.plan_.replaces[s])):
                     raise ValueError(
                         f"stage {s + 1} of the plan replaces the scores, or does not, unlike its update"
