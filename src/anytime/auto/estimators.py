@@ -182,6 +182,8 @@ class AutoClassifier(ClassifierFace, _Auto):
 
     See Also
     --------
+    AutoRegressor : The same for numbers.
+    AcquisitionClassifier : Decides row by row what to buy next.
     SpeedBoostClassifier : Boosted trees alone, several times faster to train.
 
     Examples
@@ -213,6 +215,7 @@ class AutoRegressor(RegressorFace, _Auto):
 
     See Also
     --------
+    AcquisitionRegressor : Decides row by row what to buy next.
     AutoClassifier : The same for classes.
     SpeedBoostRegressor : Boosted trees alone, which train faster.
 

@@ -229,6 +229,10 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
 
     See Also
     --------
+    AutoClassifier : Tries other kinds of models too.
+    AcquisitionClassifier : Decides row by row what to buy next.
+    GroupPursuitClassifier : Linear, with a bound on the distance from the optimum.
+    make_anytime : Boosted trees that are already trained, made interruptible.
     AdditiveSpeedBoostClassifier : The papers' rules, whose stages add to the answer.
 
     Examples
@@ -281,6 +285,7 @@ class SpeedBoostRanker(BoostedRanker, _SpeedBoost):
 
     See Also
     --------
+    SpeedBoostRegressor : For numbers instead of rankings.
     AdditiveSpeedBoostRanker : The papers' rules, whose stages add to the answer.
 
     Examples

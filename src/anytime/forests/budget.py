@@ -89,6 +89,8 @@ class BudgetForestClassifier(Classes):
 
     See Also
     --------
+    prune_forest : Prunes a fitted forest to a budget.
+    GradientBoostingClassifier : Boosted trees with a price on cost.
     BudgetTreeClassifier : A single tree, with a guarantee.
 
     Examples

@@ -66,6 +66,7 @@ class CostSensitiveTreeClassifier(ClassifierTree):
 
     See Also
     --------
+    GroupPursuitClassifier : One linear model for all rows.
     SubmodularTreeClassifier : Greedy, faster, with a budget for each node.
 
     Examples

@@ -302,6 +302,8 @@ class AnytimeClassifier(ClassifierFace, ImportedModel):
 
     See Also
     --------
+    SpeedBoostClassifier : Trains a model that knows prices.
+    PrunedForestClassifier : A forest pruned until it fits a mean budget.
     make_anytime : The same for a fitted model.
 
     Notes
@@ -348,6 +350,8 @@ class AnytimeRegressor(RegressorFace, ImportedModel):
 
     See Also
     --------
+    SpeedBoostRegressor : Trains a model that knows prices.
+    PrunedForestRegressor : A forest pruned until it fits a mean budget.
     make_anytime : The same for a fitted model.
 
     Examples

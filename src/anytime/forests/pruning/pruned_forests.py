@@ -143,6 +143,7 @@ class PrunedForestRegressor(PrunedForest, AnytimeRegressor):
 
     See Also
     --------
+    BudgetForestRegressor : Grows a forest within a budget instead.
     prune_forest : The same for a fitted forest.
 
     Examples
