@@ -185,7 +185,7 @@ def fitted_power(raw: ArrayLike, codes: ArrayLike) -> tuple[Array, float]:
 
 
 def _best_power(logs: Array, codes: NDArray[np.intp], usual: float, prior_rows: float) -> tuple[float, float]:
-    """The power of least log-loss, and that: by Newton's method, as it is convex. ``prior_rows`` speak for the usual power."""
+    """The power of least log-loss, and that loss, by Newton's method. ``prior_rows`` count for the usual power."""
     own, power, prior = logs[np.arange(len(logs)), codes], usual, prior_rows / len(logs)
     for _ in range(30):
         likely = np.exp(power * logs)

@@ -87,5 +87,5 @@ def answered_stages(run: Run | ForestRun) -> NDArray[np.int32]:
 
 
 def probabilities_of(run: Run | ForestRun) -> Array:
-    """(n, C) what a run says of the classes."""
+    """(n, C) scores of the classes after a run."""
     return run.plan.probabilities(run.scores(), answered_stages(run))

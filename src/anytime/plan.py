@@ -299,7 +299,7 @@ class Plan:
         return any(block.uses_answer for block in self.blocks)
 
     def stage_after_leaving_out(self, s: int) -> int:
-        """Where a row goes on that cannot have stage ``s``; ``s`` itself where it has to end there.
+        """Where a row continues that cannot have stage ``s``; ``s`` itself where it has to end there.
 
         What later stages add belongs to a stage that replaces the answer, and a refitted table needs all stages.
         """
@@ -501,7 +501,7 @@ class Plan:
 
     def affordable_on_average(self, ticks: int) -> int:
         """The most stages that any row goes through where rows pay at most ``ticks`` on average."""
-        if self.bounded_blocks:  # what a row buys depends on what it may spend: its stages do not say
+        if self.bounded_blocks:  # what a row buys depends on its budget, not on its stages alone
             return self.n_stages
         policy = self.policy_within(ticks)
         if policy is not None and self.stop_table is not None:
@@ -546,7 +546,7 @@ class Plan:
         )
 
     def probabilities(self, scores: Array, stages: Any) -> Array:
-        """(n, C) what the scores of rows say after these stages, one number or (n,): the one place where they are calibrated."""
+        """(n, C) probabilities after these stages, one number or (n,), from scores: the one place where they are calibrated."""
         raw = LINKS[self.link].transform(scores)
         return raw if self.calibration is None else self.calibration.probabilities(raw, stages)
 

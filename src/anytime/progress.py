@@ -1,4 +1,4 @@
-"""Progress of a fit: lines on stderr where ``verbose`` asks for them, and functions of the user's that follow it."""
+"""Progress of a fit: lines on stderr if ``verbose`` is set, and callbacks."""
 
 from __future__ import annotations
 

@@ -261,7 +261,7 @@ class RowReader:
         return self.incomplete(X, there, unknown)
 
     def incomplete(self, X: Array, there: NDArray[np.bool_], unknown: Sequence[str] = ()) -> Rows:
-        """Rows with what is known of them: ``there``, (d,), says which columns were given, ``unknown`` is what else was."""
+        """Rows and their columns: ``there``, (d,), marks those passed; ``unknown`` names those that the model lacks."""
         lacking = ~there & self.plan.read_columns
         if not lacking.any():
             return Rows(X, there=there)
@@ -351,7 +351,7 @@ class RowReader:
         X = np.empty((len(rows), width))
         if not self.words:
             step = max(1, _AT_A_TIME // max(width, 1))
-            for start in range(0, len(rows), step):  # between two of them a thread lets others go on
+            for start in range(0, len(rows), step):  # between two of them other threads may run
                 part = rows[start : start + step]
                 if not _NUMBERS.issuperset(map(type, chain(*part))):
                     return None

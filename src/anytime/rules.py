@@ -1,4 +1,4 @@
-"""Which rows go on: questions about a row, asked before a stage (does it pass?) or after it (may it stop?).
+"""Which rows continue: rules that decide before a stage (does a row pass?) or after it (may it stop?).
 
 A rule that reads no column looks only at the row's scores. These change only when a stage works on the row, so such a rule
 answers the same until then, and the runtime may jump over the stages that it closes (``anytime.runtime.skipping``).
@@ -114,7 +114,7 @@ class EntropyRule(ThresholdRule):
 class LikelyRule(ThresholdRule):
     """The calibrated probability of the leading class is not below (or below) a threshold: rows that are sure enough stop."""
 
-    # of the stage after which the rule is asked: see ``Calibration``
+    # of the stage after which the rule applies: see ``Calibration``
     power: tuple[float, ...] = field(kw_only=True)
     floor: float = field(default=0.0, kw_only=True)
     below: bool = False
@@ -253,7 +253,7 @@ class StopTable:
         return StopTable(margins[kept], leaving[kept])
 
     def last_stage(self, policy: int) -> int:
-        """The stage, counted from 1, after which no row goes on."""
+        """The stage, counted from 1, after which no row continues."""
         everyone = np.isneginf(self.margins[policy])
         return int(everyone.argmax()) + 1 if everyone.any() else self.margins.shape[1]
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CascadeAnswer", "ServiceCascade", "cascade"]
 
-_PARTS = ("label", "score", "answered", "price")  # of what a service says
-_INPUT = "input"  # the group of what is known of a request before any service is asked
+_PARTS = ("label", "score", "answered", "price")  # columns of a service
+_INPUT = "input"  # the group of the inputs of a request, before any service is called
 
 
 def cascade(
@@ -345,7 +345,7 @@ class ServiceCascade:
         )
 
     def _ask(self, name: str, request: _PricedRequest) -> tuple[Any, float]:
-        """What a service says, after as many attempts as it takes and the budget allows; the last error where none succeeds."""
+        """The answer of a service, after as many attempts as the budget allows; raises the last error if none succeeds."""
         service = self.services[name]
         if service is None:
             raise ValueError(f"{name!r} has only recorded answers and cannot be called")

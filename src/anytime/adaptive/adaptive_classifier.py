@@ -239,7 +239,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     # ------------------------------------------------------------------ what the gate does
 
     def gate_score(self, X: Any) -> Array:
-        """(n,) Score of the first gate; above 0, the row goes on to the costly model.
+        """(n,) Score of the first gate; above 0, the row is passed to the costly model.
 
         NaN if the table lacks a column that the gate reads.
         """
@@ -249,14 +249,14 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         return self._gate_says(chain.exits[0], rows)
 
     def sent(self, X: Any) -> NDArray[np.bool_]:
-        """(n,) Whether each row goes on to the costly model."""
+        """(n,) Whether each row is passed to the costly model."""
         rows, chain = self._read_in(X), self._chain()
         if rows.held is not None and chain is not None and chain.exits:
             return self._goes_on(rows, 1)
         return self.gate_score(X) > 0
 
     def _gate_says(self, exit: Exit, rows: Rows) -> Array:
-        """(n,) what the gate of an exit says; NaN where it would read a column that is not there."""
+        """(n,) Score of the gate of an exit; NaN where the gate would read a column that is absent."""
         read = [exit.gate.columns(0), exit.cheap.columns(0)] if exit.doubt else [exit.gate.columns(0)]
         if rows.held is None or rows.held[self.plan_.costs.groups_of(np.concatenate(read))].all():
             return exit.score(rows.X, self.plan_.link)

@@ -224,7 +224,7 @@ class AdaptiveModel(BoostedModel):
         point = None
         if task.bench is not None:
             budget = np.inf if self.mean_budget is None else self.mean_budget
-            # a gate is told by the budget, or by the user, how many it may send
+            # the budget, or the user, limits how many rows a gate may send
             most = fraction if self.mean_budget is None or self.costly_fraction is not None else 1.0
             point = best_point(task.bench.points(chain, self._doubts), budget, most)
         return _TriedChain(GateTrial(cost_penalty, fraction, done.terms.total, point), chain, done)
@@ -365,7 +365,7 @@ class AdaptiveModel(BoostedModel):
     # ------------------------------------------------------------------ reading the data
 
     def _asked(self, question: CostlyQuestion, probabilities: ArrayLike | None) -> Costly:
-        """The costly model, with what it says of the rows."""
+        """The costly model, with its predictions for the rows."""
         hint = (
             "the costly model takes no strings: pass it in a pipeline that encodes them, or encode them first"
         )

@@ -32,7 +32,7 @@ def scores_of_probabilities(probabilities: ArrayLike) -> Array:
 
 
 class CostlyBlock(Block):
-    """One stage: what a model given as a function says of rows, as scores.
+    """One stage: the predictions of a model given as a function, as scores.
 
     A file keeps the model's name, some probe rows and what the model said of them. A block that was read from a file has no
     function until ``attached`` gives it one that says the same of those rows. Where nothing is known of what the model says,
@@ -125,7 +125,7 @@ class CostlyBlock(Block):
         return self.scores(self._ask(self.function, X))
 
     def scores(self, values: Array) -> Array:
-        """(n, K) scores from what the model says."""
+        """(n, K) scores from the predictions of the model."""
         if self.calibration is None:
             return scores_of_probabilities(values)
         scores = row_products(values, self.calibration[:-1]) + self.calibration[-1]
@@ -177,7 +177,7 @@ class CostlyBlock(Block):
 
     @property
     def silent(self) -> FunctionBlock:
-        """A stage that reads the same and says nothing: enough to know what rows pay."""
+        """A stage that reads the same columns and predicts nothing: enough to compute what rows pay."""
         width = self.width
         return FunctionBlock(self.reads_in_order, lambda X: np.zeros((len(X), width)), width)
 

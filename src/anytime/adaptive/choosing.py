@@ -46,9 +46,9 @@ class HeldOutRows:
     X: Array  # (n, d)
     y: NDArray[np.intp]  # (n,)
     weight: Array | None  # (n,)
-    costly_scores: Array  # (n, K): what the costly model says of them, not having learned from them
+    costly_scores: Array  # (n, K): scores of a costly model that was not trained on them
     costs: BoundCosts
-    base: Array  # (K,): scores before any model is asked
+    base: Array  # (K,): scores before any model has run
     link: str
     # from classes (n,) and their probabilities (n, C) to what is told instead of accuracy, such as the
     # precision of a ranking

@@ -1,4 +1,4 @@
-"""The costly model, whatever it is: what it says of rows it has not learned from, and the stage that asks it.
+"""The costly model, of any kind: its predictions for rows it was not trained on, and the stage that calls it.
 
 A gate learned from probabilities that the costly model gives its own training rows would take it for perfect. So the
 probabilities come from out-of-bag trees or from folds, unless the model has never seen the rows (Nan 2018, section 5.3,

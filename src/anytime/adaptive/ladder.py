@@ -381,14 +381,14 @@ class LadderClassifier(AdaptiveClassifier):
         return np.array([-exit.threshold for exit in self._exits()])
 
     def gate_score(self, X: Any) -> Array:
-        """(n,) Score of the first exit in use; above 0, the row goes on. NaN if the table lacks a column of its gate."""
+        """(n,) Score of the first exit in use; above 0, the row continues. NaN if the table lacks a column of its gate."""
         rows, exits = self._read_in(X), self._exits()
         if not exits:
             return np.full(len(rows.X), np.inf if self._asks else -np.inf)
         return self._gate_says(exits[0], rows)
 
     def sent(self, X: Any) -> NDArray[np.bool_]:
-        """(n,) Whether each row passes all exits and goes on to the costly model; none if the last exit keeps all rows."""
+        """(n,) Whether each row passes all exits and reaches the costly model; none if the last exit keeps all rows."""
         rows, exits = self._read_in(X), self._exits()
         on = np.full(len(rows.X), self._asks)
         if rows.held is not None and exits:

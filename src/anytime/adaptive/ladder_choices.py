@@ -31,7 +31,7 @@ class ScoredRows:
     # of each model alone, after each of its stages: (n, ceil(G / 8)) groups bought, eight to a byte, and (n,)
     # ticks paid for evaluation. All models but the costly one have one stage
     bills: Sequence[Sequence[_Bill]]
-    # (n, K): what the models themselves say, which may have learned from the rows
+    # (n, K): scores of the models themselves, which may have been trained on the rows
     own_scores: Sequence[Array]
     _after: dict[tuple[int, ...], list[_Bill]] = field(default_factory=dict)
     _paid: dict[tuple[int, ...], list[Array]] = field(default_factory=dict)

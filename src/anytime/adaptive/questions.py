@@ -1,4 +1,4 @@
-"""What a costly model is asked, and what comes of it."""
+"""Calls of a costly model, and what is made of its predictions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from anytime.trees.importers import Columns
 
 @dataclass(frozen=True, eq=False)
 class CostlyQuestion:
-    """The rows that a costly model is asked about."""
+    """The rows for which a costly model is called."""
 
-    costly: Any  # whom to ask: an estimator, a callable from rows to probabilities, or (n, C) probabilities
+    costly: Any  # an estimator, a callable from rows to probabilities, or (n, C) probabilities
     X: Any  # array or table, as the user gave it
     numbers: Array  # (n, d): as a plan reads it
     y: NDArray[Any]  # (n,): labels

@@ -273,7 +273,7 @@ class RungLearner:
         )
 
     def learn(self, columns: NDArray[np.bool_], by_fold: Sequence[NDArray[np.bool_]]) -> Rung:
-        """A rung on these columns, and what rungs without each fold, on columns of their own, say of its rows."""
+        """A rung on these columns; rows of each fold get scores from a rung fitted without them, on its own columns."""
         jobs = [*zip(by_fold, self.folds, strict=True), (columns, None)]
         *by_others, parts = self.side_by_side(RungLearner._part, (self,), jobs)
         scores = np.empty((2, len(self.objective), self.base.size))
@@ -288,7 +288,7 @@ class RungLearner:
         return Rung(TreeBlock(whole), np.einsum("p,pnk->nk", shares, judged))
 
     def _part(self, job: tuple[NDArray[np.bool_], NDArray[np.intp] | None]) -> Any:
-        """Of a fold, (2, m, K), what boosted and random trees without it say of it; without a fold, trees of all rows."""
+        """(2, m, K) scores for a fold, of boosted and random trees fitted without it; without a fold, trees of all rows."""
         columns, fold = job
         if fold is not None:
             others = np.setdiff1d(np.arange(len(self.objective)), fold)

@@ -47,14 +47,14 @@ class Exit:
     cost: float = 0.0
 
     def score(self, X: Array, link: str) -> Array:
-        """(n,) Above 0: the row goes on."""
+        """(n,) Above 0: the row continues."""
         score = self.gate.outputs(0, X)[:, 0] - self.threshold
         if self.doubt:
             score = score - self.doubt * LINKS[link].margin(self.cheap.outputs(0, X))
         return np.asarray(score)
 
     def rule(self, *, leave: bool) -> ScoreRule:
-        """Who leaves, or who goes on."""
+        """Which rows leave, or which continue."""
         return ScoreRule(self.gate, self.threshold, below=leave, doubt=self.doubt)
 
 

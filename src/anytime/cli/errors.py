@@ -89,7 +89,7 @@ class Commands(TyperGroup):
 
 
 def _sentence(error: Exception) -> str:
-    """What a person is told."""
+    """The message for the user."""
     if _is_typer(error):
         return _usage_sentence(error)
     if isinstance(error, OSError) and error.strerror:

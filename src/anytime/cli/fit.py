@@ -446,7 +446,7 @@ def _constraints(costs: FeatureCosts, X: pd.DataFrame, model: ModelName) -> list
     return allowed
 
 
-# ---------------------------------------------------------------------- what is said
+# ---------------------------------------------------------------------- output
 
 
 def _announce(X: pd.DataFrame, y: NDArray[Any], classify: bool, grouped: bool) -> None:

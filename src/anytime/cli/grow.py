@@ -186,7 +186,7 @@ def _read_rows(data: Path, target: str | None, task: TaskName, na_values: list[s
 
 
 def _check_same_rows(home: Path, rows: GrowthRows, seed: int) -> None:
-    """Remember what a search was begun on; refuse to go on with anything else."""
+    """Remember which rows a search was started on; refuse to continue it on others."""
     import hashlib
 
     import numpy as np
@@ -204,7 +204,7 @@ def _check_same_rows(home: Path, rows: GrowthRows, seed: int) -> None:
         )
 
 
-# ---------------------------------------------------------------------- what is said
+# ---------------------------------------------------------------------- output
 
 
 def _summarise(model: Any, X: Any, y: NDArray[Any], unit: str) -> None:

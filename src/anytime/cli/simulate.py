@@ -174,7 +174,7 @@ def _pace(model: Any, stage_us: float | None, X: Any, per_question: float) -> An
     return StagePace(stops, stage_us / 1e6 * stops, per_question=per_question)
 
 
-# ---------------------------------------------------------------------- what is said
+# ---------------------------------------------------------------------- output
 
 
 def _describe(arrivals: NDArray[np.float64], rate: float, workers: int, pace: Any, whole: int) -> None:

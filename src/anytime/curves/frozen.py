@@ -31,7 +31,7 @@ class FrozenAnswer:
     def of_stage(
         cls, answer: Any, classes: NDArray[Any] | None, elements: Elements | None = None
     ) -> FrozenAnswer:
-        """Freeze one ``Answer`` of ``model.stages(X)``; of structures, what it says of their labelled ``elements``."""
+        """Freeze one ``Answer`` of ``model.stages(X)``; for structures, its predictions of their labelled ``elements``."""
         if elements is not None:
             parts = {
                 "predict": answer.prediction,
@@ -104,7 +104,7 @@ class FrozenAnswer:
 
 
 def is_classification(model: Any) -> bool:
-    """Whether the model predicts labels; a model that does not say so is asked for ``classes_``."""
+    """Whether the model predicts labels; where the model does not say, ``classes_`` decides."""
     try:
         return bool(is_classifier(model)) or (
             not hasattr(model, "__sklearn_tags__") and hasattr(model, "classes_")

@@ -111,7 +111,7 @@ def _filled(template: str, conditions: dict[str, bool], words: dict[str, Any]) -
             open_.pop()
         elif all(open_):
             kept.append(line)
-    # All at once: what a word brings, the name of a column say, may look like another.
+    # All at once: what replaces a word, such as the name of a column, may look like another word.
     return re.sub("@([A-Z_]+)@", lambda place: str(words[place[1]]), "\n".join(kept) + "\n")
 
 

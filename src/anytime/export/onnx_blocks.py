@@ -58,7 +58,7 @@ def _net(graph: Graph, X: str, block: NetBlock, stage: int) -> str:
 
 
 def _linear_tree(graph: Graph, X: str, block: LinearTreeBlock, stage: int) -> str:
-    """Every node of the way and of the level speaks; each row takes what its own node says."""
+    """Every node of the path and of the level computes its scores; each row takes those of its own node."""
     tree = block.tree
     away = graph.or_zero(graph.add("Sub", X, graph.constant(tree.centres)))
     inner, first = 2**stage - 1, 2**stage - 1

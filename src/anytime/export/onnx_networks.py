@@ -1,4 +1,4 @@
-"""Networks in ONNX: torch writes the graph of the exits, and answers are made of what they say."""
+"""Networks in ONNX: torch writes the graph of the exits, and answers are computed from their outputs."""
 
 from importlib import import_module
 from typing import Any
@@ -38,7 +38,7 @@ def _written(kind: str, block: Any, what: Any, dtype: str) -> Any:
 
 
 def _scores(graph: Graph, block: Any, output: str, stage: int) -> str:
-    """(n, K) doubles: what an exit says, by its temperature and in the unit of the targets."""
+    """(n, K) doubles: the outputs of an exit, divided by its temperature, in the unit of the targets."""
     single = graph.add("Cast", output, to=onnx.TensorProto.FLOAT)
     scores = graph.add("Cast", single, to=onnx.TensorProto.DOUBLE)
     scores = graph.add("Div", scores, graph.constant(float(block.temperatures[stage])))

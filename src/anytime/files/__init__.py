@@ -256,7 +256,7 @@ class _Contents:
 
 
 def _read(file: BinaryIO, max_bytes: int) -> _Contents:
-    """Manifest and arrays, intact and of the current schema; what they say is not yet checked."""
+    """Manifest and arrays, intact and of the current schema; their contents are not checked yet."""
     archive = Archive(_seekable(file, max_bytes), max_bytes)
     raw = archive.manifest()
     manifest = parse_json(raw, "manifest")

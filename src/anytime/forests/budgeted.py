@@ -527,7 +527,7 @@ class BudgetModel(ColumnModel):
         raise NotImplementedError
 
     def _targets(self, y: Any, of_validation: bool = False) -> NDArray[Any]:
-        """Numbers of classes, or numbers; ``known``: of classes that training rows have."""
+        """Numbers of classes, or numbers; ``of_validation``: of validation rows, whose classes training rows must have."""
         raise NotImplementedError
 
     def _check_present(self, target: NDArray[Any]) -> None:

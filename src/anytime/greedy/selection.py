@@ -253,7 +253,7 @@ def doubling(
     oracle, purse = opened(function, costs)
     limits = _Limits(budget, max_elements, min_gain)
     if c_min == "auto":
-        # Whether a run would stop early for lack of gain is not asked: it must be able to go on.
+        # No check whether a run would stop early for lack of gain: it must be able to continue.
         c_min = _smallest_start(oracle, purse, cost_aware, replace(limits, min_gain=None))
     else:
         cheapest = purse.prices(np.arange(oracle.n_elements)).min(initial=np.inf)
@@ -361,7 +361,7 @@ class _Limits:
         return np.asarray(spent + prices <= (np.inf if self.budget is None else _most(self.budget)))
 
     def stop(self, gains: Array) -> bool:
-        """Whether none of these gains is enough to go on."""
+        """Whether all of these gains are too small to continue."""
         return not gains.size or (self.min_gain is not None and bool(gains.max() < self.min_gain))
 
 

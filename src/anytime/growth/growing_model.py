@@ -214,7 +214,7 @@ class GrowingModel(NetworkModel):
         with self._folder(previous is not None) as folder:
             search_seed = seed if previous is None else previous.search_seed
             if self.folder is not None and self.random_state is None:
-                search_seed = 0  # the same in every fit that goes on there
+                search_seed = 0  # the same in every fit that continues there
             search = self._searched(problem, folder, search_seed, began)
             stages, models = self._stages(search, problem, gallery, rows_val, codes)
             kept = None if self.folder is not None else {p.name: p.read_bytes() for p in folder.iterdir()}
@@ -448,7 +448,7 @@ class GrowingModel(NetworkModel):
 
 
 class _SearchMemory:
-    """What a fitted model keeps to go on growing."""
+    """What a fitted model keeps to continue growing."""
 
     def __init__(
         self,

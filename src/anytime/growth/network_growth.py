@@ -295,7 +295,7 @@ class NetworkGrowth:
         return trainer
 
     def _fit(self, trainer: NetworkTrainer) -> None:
-        """Train; Ctrl-C goes on to whoever asked."""
+        """Train; Ctrl-C is passed on to the caller."""
         began = time.monotonic()
         judged = {} if trainer.until is None else {"X_val": self.X_val, "y_val": self.y_val}
         trainer.fit(self.X, self.y, sample_weight=self.sample_weight, time_budget=self.job_seconds, **judged)
@@ -391,7 +391,7 @@ def _outputs(network: GrownNetwork, candidates: CandidateSet, x: Tensor) -> dict
 
 
 def _forget(trainer: NetworkTrainer) -> None:
-    """A training is over: what was kept to go on with it is not needed."""
+    """A training is over: its checkpoint is no longer needed."""
     if trainer.checkpoint is not None:
         trainer.checkpoint.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""What a search by growth needs of the thing that grows: a seed, and a way to train what is asked for.
+"""What a search by growth needs: a seed, and a way to train the networks that it asks for.
 
 The search (Petridish, chapter 6: "Efficient forward architecture search") knows costs, errors and lineage. It does not
 know networks: a problem turns a `Job` into an `Outcome`, here, in another process or on another machine.
@@ -17,7 +17,7 @@ __all__ = ["GrowthProblem", "Interrupted", "Job", "Outcome", "whole_file"]
 
 
 class Interrupted(Exception):  # noqa: N818  # nothing went wrong
-    """Raised by ``GrowthProblem.run`` when ``stop()`` became true: the job is run again when the search goes on."""
+    """Raised by ``GrowthProblem.run`` when ``stop()`` became true: the job is run again when the search continues."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ _LOOK = 0.1  # seconds between two looks at the clock and at stop
 
 
 class GrowthError(Exception):
-    """The search cannot go on: the seed could not be trained, or job after job failed."""
+    """The search cannot continue: the seed could not be trained, or job after job failed."""
 
 
 class GrowthSearch:
@@ -150,7 +150,7 @@ class GrowthSearch:
         return page
 
     def close(self) -> None:
-        """Close the journal; a search that goes on opens it again."""
+        """Close the journal; a search that continues opens it again."""
         self._journal.close()
 
     # ------------------------------------------------------------------ going on

@@ -1,4 +1,4 @@
-"""Grown networks in files: a file holds the architecture and the weights, and says nothing that is not compared with them.
+"""Grown networks in files: a file holds the architecture and the weights, and everything else in it is checked against these.
 
 Met by ``anytime.networks.stored``, which knows files of networks, when it finds a network that has grown.
 """

@@ -60,7 +60,7 @@ class LinearTree:
 
 
 class LinearTreeBlock(Block):
-    """The levels of a tree of linear classifiers as stages: level ``t`` gives what the node that a row has reached says."""
+    """The levels of a tree of linear classifiers as stages: level ``t`` gives the scores of the node that a row has reached."""
 
     kind = "linear tree"
 
@@ -153,7 +153,7 @@ def fitted_node(
 
 
 def halving(X: Array, share: Array, coefficients: Array) -> tuple[Array, float]:
-    """Route (d,) and threshold that halve rows along the direction in which what a node says of them differs most."""
+    """Route (d,) and threshold that halve rows along the direction in which the scores of a node vary most."""
     answers = X @ coefficients
     direction = leading_direction(answers, share)
     return coefficients @ direction, middle(answers @ direction, share)

@@ -121,7 +121,7 @@ class CostSensitiveTreeClassifier(ClassifierTree):
         return self._settled(objective, parameters, costs)
 
     def _settled(self, objective: _PathObjective, parameters: Array, costs: BoundCosts) -> LinearTree:
-        """Drop what is small, send rows where they most likely go, and fit what nodes say again."""
+        """Drop small weights, send rows where they most likely go, and fit the nodes again."""
         X, Y, share = objective.X, objective.Y, objective.share
         weights, intercepts, thresholds = objective.parts(parameters)
         n_nodes, d, _ = weights.shape
@@ -177,7 +177,7 @@ class _PathObjective:
         self.above = {leaf: _path(leaf) for leaf in self.leaves}
         # of each leaf: the root at which the bound touches
         self.bound = np.ones((self.n_nodes, costs.n_groups))
-        # a soft step as wide as what the root says is spread
+        # a soft step as wide as the scores of the root are spread
         along = answers @ self.direction
         spread = np.sqrt(share @ (along - share @ along) ** 2)
         self.steepness = 4.0 / max(float(spread), 1e-9)

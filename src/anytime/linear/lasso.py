@@ -50,7 +50,7 @@ def group_lasso_path(
     n_lambdas: int = 200,
     smallest: float = 1e-4,  # the last penalty, as a share of the first. They fall geometrically
     whiten: bool = True,  # penalise whitened weights; otherwise the weights of the columns as they are
-    whole: bool = False,  # go on when all groups have entered and the order is known
+    whole: bool = False,  # continue when all groups have entered and the order is known
     tol: float = 1e-6,  # allowed violation of the optimality conditions, as a share of ``lambda * weight``
 ) -> LassoPath:
     """Minimise ``tr(w' S w) / 2 - tr(V' w) + lambda * sum_g weights[g] * |w_g|`` for a falling sequence of ``lambda``.

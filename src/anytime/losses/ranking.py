@@ -26,7 +26,7 @@ _REMEMBERED = 4  # targets: those to learn from, those to judge on, and those of
 
 
 def _remembering(make: Callable[[Target], Known]) -> Callable[[Target], Known]:
-    """``make(y)``, remembered for the last few targets: boosting asks about the same ones in every round."""
+    """``make(y)``, remembered for the last few targets: boosting passes the same ones in every round."""
     remembered: list[tuple[Target, Known]] = []
 
     def cached(y: Target) -> Known:

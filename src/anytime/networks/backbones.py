@@ -298,7 +298,7 @@ def mlp(
 
 
 class _PurchaseBlock(nn.Module):
-    """h + W2 relu(W1 norm(h, new columns)); a missing value counts as the mean, and is told."""
+    """h + W2 relu(W1 norm(h, new columns)); a missing value counts as the mean, and an indicator marks it."""
 
     def __init__(self, columns: Sequence[int], width: int, *, is_first: bool) -> None:
         super().__init__()

@@ -250,7 +250,7 @@ class NetworkBlock(Block):
     def proceed_while(
         self, first: int, end: int, X: Array, memory: Memory, has_time: Callable[[float], bool]
     ) -> tuple[int, Array | None]:
-        """As of every block. Nobody sees what the exits on the way say, so only the head behind the last block is computed."""
+        """As in every block. The outputs of exits on the way are not used, so only the head behind the last block is computed."""
         if self.device.type in _TIMED:
             try:
                 return self._through_blocks(first, end, X, memory["activations"], has_time)
@@ -417,7 +417,7 @@ class Activations:
         self._states = {number: kept for number, kept in self._states.items() if number in used}
 
     def copy(self) -> Activations:
-        """The same rows, to go on apart; states are never written again and so are shared."""
+        """The same rows, to continue separately; states are never written again and so are shared."""
         other = Activations(len(self))
         other._batch, other._place, other._together = self._batch.copy(), self._place.copy(), self._together
         other._states, other._next = dict(self._states), self._next

@@ -57,7 +57,7 @@ def mult_adds(network: ExitNetwork, input_shape: Sequence[int]) -> MultAdds:
     network.eval()
     torch.backends.mha.set_fastpath_enabled(
         False
-    )  # one kernel for all of a transformer's layer, of which nothing is told
+    )  # one kernel for all of a transformer's layer, whose operations cannot be counted
     counted: list[int] = []
     try:
         with torch.no_grad(), FlopCounterMode(display=False, custom_mapping=_MORE) as counter:

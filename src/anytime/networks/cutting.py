@@ -229,7 +229,7 @@ def _cut(
     values: tuple[dict[fx.Node, Any], dict[fx.Node, Any]],
     modified: set[fx.Node],
 ) -> tuple[list[nn.Module], list[Tensor]]:
-    """The pieces of a forward pass, each up to behind one named layer or the output, and what is told there.
+    """The pieces of a forward pass, each up to and including one named layer or the output, and what it returns there.
 
     A piece leaves a tuple of tensors that have a row for every input: first what its exit reads, then what later pieces need.
     Whatever else these need, such as sizes and tables of positions, they work out again.

@@ -1,4 +1,4 @@
-"""Where networks are computed: which device is there, and what to say where one is not."""
+"""Where networks are computed: which device is there, and the error message where it is not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 __all__ = ["chosen_device", "default_device", "is_here", "is_out_of_memory"]
 
-# what libraries under torch say where the memory of a GPU is too small
+# error messages of libraries under torch where the memory of a GPU is too small
 _NO_MEMORY = (
     "CUDNN_STATUS_ALLOC_FAILED",
     "CUBLAS_STATUS_ALLOC_FAILED",

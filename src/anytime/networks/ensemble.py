@@ -564,7 +564,7 @@ def adopted_outputs(errors: Sequence[Array], error_before: float) -> list[NDArra
 
 
 def _classify(members: Any) -> bool:
-    """Whether the first member is a classifier; what is wrong with it ``fit`` will say."""
+    """Whether the first member is a classifier; if something is wrong with it, ``fit`` raises."""
     if not isinstance(members, (list, tuple)) or not members:
         return False
     first = members[0][0] if isinstance(members[0], tuple) and members[0] else members[0]

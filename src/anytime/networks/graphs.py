@@ -1,4 +1,4 @@
-"""A network as ONNX graphs: what its exits say, or block by block."""
+"""A network as ONNX graphs: the outputs of its exits, or block by block."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPSET = 17
 
 
 def exits_graph(block: NetworkBlock, stages: Sequence[int], dtype: str) -> bytes:
-    """A graph from ``X``, (n, ...), to ``said_0`` and so on, (n, K): what the exits of ``stages``, counted from 0, say.
+    """A graph from ``X``, (n, ...), to ``said_0`` and so on, (n, K): the outputs of the exits of ``stages``, counted from 0.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def _example(block: NetworkBlock, dtype: str) -> Tensor:
 
 
 class _Exits(nn.Module):
-    """From rows as they come to what some exits say."""
+    """From raw rows to the outputs of some exits."""
 
     def __init__(self, block: NetworkBlock, stages: Sequence[int]) -> None:
         super().__init__()

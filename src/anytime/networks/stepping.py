@@ -30,7 +30,7 @@ __all__ = [
 
 
 class TrainingError(RuntimeError):
-    """Training could not go on; the network is in the last state that was good."""
+    """Training could not continue; the network is in its last good state."""
 
 
 def exit_losses(
@@ -200,7 +200,7 @@ class TrainingStep:
             distillation=recipe.distillation,
         )
         signal = losses
-        if isinstance(self._scheme, FirstOrder):  # norms where the exits speak, one number per exit
+        if isinstance(self._scheme, FirstOrder):  # norms of the gradients at the exits, one number per exit
             norms = torch.autograd.grad(losses.sum(), outputs, retain_graph=True)[0]
             signal = norms.square().sum(dim=(1, 2)).sqrt()
         total = losses.sum() if recipe.decoupled else (losses * weights.to(losses)).sum()

@@ -129,7 +129,7 @@ class BlockWatch:
 
 
 class QueueWatch(BlockWatch):
-    """Times blocks that a GPU computes while the program goes on: one is handed over while the one before is computed.
+    """Times blocks that a GPU computes while the program continues: one is handed over while the one before is computed.
 
     Parameters
     ----------

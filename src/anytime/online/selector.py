@@ -203,7 +203,7 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _live(self, X: Any) -> Self:
-        """Rounds in their order, as each may change the next; what experts say does not change, and is had at once."""
+        """Rounds in order, as each may change the next; the answers of experts do not change, and are computed at once."""
         opinions, n = self.experts_.consult(X), len(X)
         self.asked_, self.played_ = np.zeros(n, dtype=np.bool_), np.empty(n, dtype=np.int32)
         truths: dict[int, Any] = {}

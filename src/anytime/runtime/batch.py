@@ -212,7 +212,7 @@ class BatchSession:
                 self._timings.finish(self.clock() - due)
             return self.read()
 
-    resume = advance  # after an interrupt there is nothing else to do than to go on
+    resume = advance  # after an interrupt, resuming is the same as advancing
 
     def _unit(self, bounds: Bounds, total: int | None) -> str:
         waiting = [(tile.stage, first, tile) for first, tile in self._tiles if tile.stage >= 0]

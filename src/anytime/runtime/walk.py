@@ -104,7 +104,7 @@ class Walk:
         return (*self.bought, *free) if free else self.bought
 
     def answer(self, elapsed: float, failures: Mapping[str, str], reason: str = "") -> Answer:
-        """The answer now; ``reason``: why the run ended, empty while it goes on."""
+        """The answer now; ``reason``: why the run ended, empty while it continues."""
         return self.layout.answer(
             self.scores()[0],
             self.stage,

@@ -1,4 +1,4 @@
-"""A device as a stage of a plan: what it says where its gate is open."""
+"""A device as a stage of a plan: the message that it sends where its gate is open."""
 
 from __future__ import annotations
 

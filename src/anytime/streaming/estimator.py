@@ -313,7 +313,7 @@ class StreamingBoost(Checkpoints):
         raise NotImplementedError
 
     def _answers_for(self, scores: Array, method: str) -> NDArray[Any]:
-        """What a row with such scores is told."""
+        """The answers for rows with such scores, by the method that was called."""
         raise NotImplementedError
 
     @property

@@ -188,7 +188,7 @@ class Answering:
         self.marks: Marks | None = None  # of the prunings that were judged
 
     def values(self, pruning: Pruning) -> Array:
-        """(M, W) what the nodes of a pruning say; those of the whole forest what they always said."""
+        """(M, W) values of the nodes of a pruning; those of the whole forest are as they were trained."""
         value = self.statistics.trees.value
         as_grown = not pruning.internal.any() or (pruning.internal == self.problem.splits).all()
         if self.lessons is None or as_grown:

@@ -258,7 +258,7 @@ class BudgetPruner:
         return high
 
     def _until_now(self, budget: float = np.inf) -> list[Pruning]:
-        """In a search that was interrupted: what it has found within a budget. Where that is nothing the interrupt goes on."""
+        """The best pruning within a budget that an interrupted search has found; raises again if there is none."""
         prunings = [pruning for pruning in self._by_penalty.values() if pruning.spent <= budget]
         if not prunings:
             raise  # the interrupt that is being handled
