@@ -1,6 +1,6 @@
-"""How far the questions that wait shall go: the largest stage that all of them reach in time.
+"""The target stage of waiting questions: the largest stage that all of them reach in time.
 
-A policy has no clock and no state. The server and the simulator ask the same one.
+A policy has no clock and no state. The server and the simulator use the same one.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _PART, _LEAST = 0.2, 1e-3  # of the time for an answer, and seconds: what is kep
 
 @dataclass(frozen=True, eq=False)
 class Waiting:
-    """Questions that wait, sorted by the time at which their stages have to be done: due less reserve."""
+    """Waiting questions, sorted by the time at which their stages have to be done: due less reserve."""
 
     due: Array  # (n,): on the clock that ``now`` is read from
     rows: NDArray[np.int64]  # (n,)
     stage: NDArray[np.int64]  # (n,): stages done
-    until: NDArray[np.int64]  # (n,): the last stage that a question wants, by its budget or otherwise
-    # (n,): seconds of its own that each keeps for what comes after its stages. None: the policy's
+    until: NDArray[np.int64]  # (n,): the last stage that a question needs, because of its budget or otherwise
+    # (n,): seconds reserved for what comes after the stages. None: the policy's
     reserve: Array | None = None
 
     def within(self, share: float, now: float) -> Waiting:
@@ -40,20 +40,20 @@ class Waiting:
 
 
 class Outlook(NamedTuple):
-    """A plan for questions that wait."""
+    """A plan for waiting questions."""
 
-    stage: int  # how far to go: who is further stays there
-    first: int  # so many questions, by due time, go no further; the others may find more time later
-    # places of questions for which there is no time at all: what they have is their answer
+    stage: int  # the target stage; questions beyond it stay where they are
+    first: int  # so many questions, by due time, end there; the others may have more time later
+    # positions of questions for which there is no time left: they get the answer that they have
     lost: tuple[int, ...] = ()
 
 
 class Adaptive:
-    """The largest common stage that everybody reaches ``reserve`` seconds before the answer is due.
+    """The largest common stage that all questions reach ``reserve`` seconds before the answer is due.
 
     Work is done in the order of due times. A stage is in time when for every k, by the measured pace, the first k questions have
-    reached it before the k-th is due. The first stage is not refused for the sake of others, and may use half of the
-    reserve, whatever is left of it if all of them take less: an answer without any stage is worth little.
+    reached it before the k-th is due. Every question gets its first stage, even at the expense of others, and that stage may use half
+    of the reserve (all that is left of it, if the first stages take less): an answer without any stage is worth little.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class Adaptive:
             return Outlook(last, n, places)
         if waiting.stage.any() or (waiting.until < last).any():
             at, missed = self._search(late, checkpoints, missed)
-        else:  # all begin, and want everything: each has a pace that it can afford, and the slowest decides
+        else:  # all are at the start and need all stages: each can afford some time per row, and the least decides
             pace_allowed = room / np.maximum(np.cumsum(rows), 1)
             reached = np.searchsorted(ahead[checkpoints], pace_allowed.min(), side="right")
             at = min(int(reached), checkpoints.size - 1)
@@ -126,7 +126,7 @@ class Adaptive:
     def _search(
         late: Callable[[int], NDArray[np.bool_]], checkpoints: NDArray[np.int64], missed: NDArray[np.bool_]
     ) -> tuple[int, NDArray[np.bool_]]:
-        """The place of the first checkpoint that somebody misses, and who does; the last one is ``missed``."""
+        """The position of the first checkpoint that a question misses, and which do; ``missed``: those that miss the last."""
         low, high = 0, checkpoints.size - 1
         while low < high:
             middle = (low + high) // 2
@@ -138,7 +138,7 @@ class Adaptive:
         return low, missed
 
     def _has_time_for_all(self, waiting: Waiting, pace: StagePace, now: float) -> bool:
-        """A short way for one question alone, which most are while there is no load."""
+        """A shortcut for a single question, the usual case without load."""
         work = max(
             pace.call, pace.seconds(waiting.stage.item(0), waiting.until.item(0), waiting.rows.item(0))
         )
@@ -146,10 +146,10 @@ class Adaptive:
         return self.needs_no_plan(now + work + pace.per_question, waiting.due.item(0) - reserve)
 
     def _lost(self, waiting: Waiting, pace: StagePace, slack: Array) -> NDArray[np.bool_]:
-        """(n,) who has no time for anything more, not even alone.
+        """(n,) questions that have no time for anything more, not even alone.
 
-        Where the first stages of all who have none take less than half of the reserve together, they are done however late it
-        is: nobody is much later for it, and a server that was held up for a moment would otherwise say the same to everybody.
+        If the first stages of all questions without one take less than half of the reserve together, they are computed however
+        late it is: nothing gets much later, and after a stall the server would otherwise give all of them the constant answer.
         """
         begins = (waiting.stage == 0) & (waiting.until > 0)
         stages = waiting.rows * pace.per_row[np.minimum(waiting.until, pace.checkpoints[0])]

@@ -1,8 +1,8 @@
-"""Shares the time of one event loop between all questions that wait there, whichever model they ask.
+"""Shares the time of one event loop among all waiting questions, for whichever model they are.
 
-Pieces of questions wait in queues. Those of one queue go by one pace and get a common stage; a queue that needs little gets what
-it needs, and the others share the rest alike. So a busy model takes no time that another has promised, and a question of many
-rows takes none from single rows.
+Pieces of questions wait in queues. All pieces of a queue have the same pace and get a common target stage. A queue that needs
+little time gets all of it, and the others share the rest equally. A busy model thus takes no time that another needs to meet
+its deadlines, and a question of many rows takes none from single rows.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from anytime.serve.engine import Engine
 
 SLICE = 1e-3  # seconds of work between two looks at the sockets
-_CALLS, _PART = 8.0, 0.1  # of a longer slice: what it takes to begin, and of the time for an answer
-_PATIENCE = 20 * SLICE  # who has no deadline gets a slice at least this often
+_CALLS, _PART = (
+    8.0,
+    0.1,
+)  # a longer slice lasts 8 times the fixed time of a call, but at most 0.1 of the time for an answer
+_PATIENCE = 20 * SLICE  # a piece without a deadline gets a slice at least this often
 _BY_FINISH = attrgetter("finish")
 
 logger = logging.getLogger("anytime.serve")
@@ -36,8 +39,8 @@ logger = logging.getLogger("anytime.serve")
 def slice_of(pace: StagePace, allowed: float) -> float:
     """Seconds of work between two looks at the sockets, for a model whose answers have ``allowed`` seconds.
 
-    Any piece of work takes some time besides its rows. For trees that is little; a network needs several rows in a batch until it
-    is small beside them, and gets a longer slice, if that is short beside the time for an answer.
+    Each call takes some fixed time besides that of its rows. For trees it is short. A network needs several rows in a batch until
+    it is short compared with theirs, and gets a longer slice, if that is short compared with the time for an answer.
 
     Examples
     --------
@@ -50,28 +53,28 @@ def slice_of(pace: StagePace, allowed: float) -> float:
 
 
 class Queue:
-    """Pieces of one engine's questions, sorted by when their stages have to be done.
+    """Pieces of one engine's questions, sorted by the time at which their stages have to be done.
 
-    They have a pace of their own: questions that lack groups take another, slower way through the plan. ``large`` questions have
-    many rows, and wait for the others where not even their first stage fits.
+    A queue has its own pace, because questions that lack groups are evaluated in another, slower way. ``large`` questions have
+    many rows, and wait for the others if there is no time even for their first stage.
     """
 
     __slots__ = ("_engine", "large", "pace", "pieces")
 
     def __init__(self, engine: Engine, pace: StagePace, large: bool = False) -> None:
-        self._engine = weakref.ref(engine)  # no circle: a model that is replaced is to go at once
+        self._engine = weakref.ref(engine)  # no reference cycle: a replaced model is freed at once
         self.pace, self.large = pace, large
         self.pieces: list[Piece] = []
 
     @property
     def engine(self) -> Engine:
-        """Whose questions these are; who has asked holds it."""
+        """The engine of these questions; their handlers keep it alive."""
         engine = self._engine()
         assert engine is not None
         return engine
 
     def waiting(self) -> Waiting:
-        """The pieces, as a policy reads them."""
+        """The pieces as arrays, for a policy."""
         pieces = self.pieces
         return Waiting(
             np.array([piece.due for piece in pieces]),
@@ -82,13 +85,13 @@ class Queue:
         )
 
     def unhurried(self) -> Piece | None:
-        """The first that has no deadline."""
+        """The first piece without a deadline."""
         if self.pieces[-1].finish < np.inf:
             return None
         return next(piece for piece in self.pieces if piece.finish == np.inf)
 
     def take_up(self, lead: Piece, stage: int) -> Cohort:
-        """A piece and as many others as fit into a slice."""
+        """A micro-batch: a piece, and as many others as fit into a slice."""
         room = self.pace.rows_within(self.engine.slice, 0, min(stage, lead.until)) - lead.rows
         together = [lead]
         for piece in self.pieces:
@@ -102,9 +105,10 @@ class Queue:
 
 
 class _Planned(NamedTuple):
-    """What a queue is to do, and how much it has to give way to others.
+    """The outlook of a queue, and its priority.
 
-    That is 0 where its share of the time is enough for all stages, 1 where it is not, 2 where not even the first stage fits.
+    ``gives_way`` is 0 if the share of the time is enough for all stages, 1 if it is not, and 2 if it is too short even for the
+    first stage.
     """
 
     queue: Queue
@@ -113,28 +117,29 @@ class _Planned(NamedTuple):
 
 
 class Scheduler:
-    """All work of one event loop. Engines that run there have to share one, else each plans as if it were alone.
+    """All work of one event loop. Engines that run there have to share one scheduler, else each plans as if it were alone.
 
-    ``after_reading`` is told what to call when all requests that have come by now are read; None: the running event loop is.
+    ``after_reading`` schedules a function to be called once all requests that have arrived are read. None: the running event
+    loop does.
     """
 
     def __init__(self, after_reading: Callable[[Callable[[], None]], None] | None = None) -> None:
         self._after_reading = after_reading or _after_reading
         self.caution = Caution()
-        self.busy: list[Queue] = []  # those that have pieces
+        self.busy: list[Queue] = []  # queues that have pieces
         self.joined = self.answered = 0  # questions since the last work
         self._scheduled = False
         self._looked: float | None = (
-            None  # when the last turn began, until all who came during it have been read
+            None  # when the last turn began, until all requests that arrived during it have been read
         )
-        self._left: float | None = None  # when the last work ended, if somebody has been waiting ever since
-        self._patient_since = 0.0  # when one without a deadline last had a slice
-        self._at_work: Sequence[Piece] = ()  # who hears of an error
+        self._left: float | None = None  # when the last work ended, if a piece has been waiting ever since
+        self._patient_since = 0.0  # when a piece without a deadline last had a slice
+        self._at_work: Sequence[Piece] = ()  # pieces that get the error if this work fails
 
     # ------------------------------------------------------------------ joining and leaving
 
     def join(self, queue: Queue, pieces: Iterable[Piece]) -> None:
-        """Let pieces wait in a queue."""
+        """Add pieces to a queue."""
         if not queue.pieces:
             self.busy.append(queue)
         for piece in pieces:
@@ -143,7 +148,7 @@ class Scheduler:
         self._schedule()
 
     def leave(self, queue: Queue, pieces: Sequence[Piece]) -> None:
-        """No more work for some pieces of a queue."""
+        """Remove pieces from a queue."""
         gone = set(pieces)
         if len(gone) < len(queue.pieces):
             queue.pieces = [piece for piece in queue.pieces if piece not in gone]
@@ -156,22 +161,22 @@ class Scheduler:
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            # requests that came during the last slice are read, and join, before the next
+            # requests that arrived during the last slice are read, and join, before the next
             self._after_reading(self.turn)
 
     def came(self, read: float) -> float:
-        """When a question that was read at a moment, and joins now, may have come: who comes during a turn is read after it."""
+        """The earliest possible arrival time of a question read at ``read``: what arrives during a turn is read after it."""
         return read if self._looked is None else min(read, self._looked)
 
     @property
     def rests(self) -> bool:
-        """Whether nobody waits, nor may have come during the last work."""
+        """Whether no question is waiting, nor may have arrived during the last work."""
         return not self.busy and self._looked is None
 
     # ------------------------------------------------------------------ working
 
     def turn(self) -> None:
-        """What is done in one turn of the loop: a slice of work, or answers that need none; then the sockets are looked at."""
+        """One turn of the loop: a slice of work, or answers that need none; then the sockets are read."""
         try:
             if self.busy:
                 self._looked = self.busy[0].engine.clock()
@@ -179,7 +184,7 @@ class Scheduler:
         except Exception as error:
             self._fail(error)
         self._at_work = ()
-        self._scheduled = False  # only now: the next turn comes after those who have an answer
+        self._scheduled = False  # only now: finished answers are sent before the next turn
         if self.busy:
             self._schedule()
         else:
@@ -187,29 +192,29 @@ class Scheduler:
             self._after_reading(self._rest)
 
     def at_once(self, queue: Queue, cohort: Cohort, stage: int) -> None:
-        """Work for one who comes while nobody waits; others who are there already, or come meanwhile, have a turn."""
+        """Work at once for a question that arrives while none is waiting; others that arrive meanwhile wait for a turn."""
         self._looked = queue.engine.clock()
         self._after_reading(self._rest)
         self._timed(queue, cohort, stage)
 
     def _rest(self) -> None:
-        """Nobody has come during the last work."""
+        """No request has arrived during the last work."""
         if not self._scheduled:
             self._looked = None
 
     def _slice(self, now: float) -> None:
-        """Answer who has come as far as the plan goes; if there is nobody, work for the first who has not."""
+        """Send the answers of pieces that have reached their target stage; if there are none, work for the most urgent piece."""
         plans = self._plans(now)
         if self._settle(plans):
             return  # these answers are sent before there is more work
-        led = self._lead(plans, now)
-        if led is None:
+        work = self._next_work(plans, now)
+        if work is None:
             return
-        queue, lead, stage, horizon = led
+        queue, lead, stage, horizon = work
         self._at_work = [lead]
         cohort = lead.cohort or queue.take_up(lead, stage)
         self._at_work = list(cohort.pieces)
-        if cohort.rows:  # not all of them were sure before the first stage
+        if cohort.rows:  # some rows still need work: not all were certain before the first stage
             self._advance(queue, cohort, stage)
         ready = [
             piece
@@ -219,7 +224,7 @@ class Scheduler:
         queue.engine.settle(queue, ready)
 
     def _plans(self, now: float) -> list[_Planned]:
-        """The plan of each queue, all of which can be kept together."""
+        """One plan per queue, such that all plans together can be kept."""
         if len(self.busy) == 1:
             queue = self.busy[0]
             self._at_work = queue.pieces
@@ -240,7 +245,7 @@ class Scheduler:
         return plans
 
     def _settle(self, plans: list[_Planned]) -> bool:
-        """Answer who goes no further; whether there was anybody."""
+        """Send the answers of pieces at their target stage; whether there were any."""
         settled = False
         for queue, (stage, first, lost), _ in plans:
             pieces = queue.pieces
@@ -252,8 +257,8 @@ class Scheduler:
                 queue.engine.settle(queue, there)
         return settled
 
-    def _lead(self, plans: list[_Planned], now: float) -> tuple[Queue, Piece, int, float] | None:
-        """Whom to work for: its queue, itself, up to which stage, and until when who is due goes no further than that."""
+    def _next_work(self, plans: list[_Planned], now: float) -> tuple[Queue, Piece, int, float] | None:
+        """The next piece of work: (queue, piece, target stage, horizon). Pieces due by the horizon end at the target stage."""
         patient = [(piece, queue) for queue, *_ in plans if (piece := queue.unhurried()) is not None]
         if not patient:
             self._patient_since = now
@@ -266,7 +271,9 @@ class Scheduler:
         for queue, (stage, first, _), gives_way in plans:
             for piece in queue.pieces:
                 if piece.stage < min(stage, piece.until):
-                    late = piece.finish <= now and not queue.large  # and not lost: its first stage is quick
+                    late = (
+                        piece.finish <= now and not queue.large
+                    )  # late, but not given up: its first stage is quick
                     rank = min(gives_way, 1) if late else gives_way
                     order = (rank, rank > 1 and queue.large, piece.finish)
                     due.append((order, queue, piece, stage, queue.pieces[first - 1].finish))
@@ -280,7 +287,7 @@ class Scheduler:
 
     def _advance(self, queue: Queue, cohort: Cohort, stage: int) -> None:
         engine, pace = queue.engine, queue.pace
-        began = engine.clock()  # before it looks ahead: that is no work on questions
+        began = engine.clock()  # before looking ahead, which is not work on questions
         first, rows = cohort.stage, cohort.rows
         stage = min(stage, max([piece.until for piece in cohort.pieces]))
         last = pace.stage_within(engine.slice, first, stage, rows)
@@ -288,7 +295,7 @@ class Scheduler:
             last = min(
                 last, cohort.next_question() if cohort.asks_every_stage else pace.next_checkpoint(first)
             )
-        if self._left is not None:  # all that was done since then is what questions take besides their stages
+        if self._left is not None:  # the time since then is what questions take besides their stages
             pace.observe_questions((self.joined + self.answered) / 2, began - self._left)
         self.joined = self.answered = 0
         self._left = self._timed(queue, cohort, last)
@@ -298,7 +305,7 @@ class Scheduler:
 
     @staticmethod
     def _timed(queue: Queue, cohort: Cohort, stage: int) -> float:
-        """Work, and learn how long that takes; when it is done."""
+        """Compute stages and record how long they take; returns the time at which they are done."""
         engine, first, rows = queue.engine, cohort.stage, cohort.rows
         began = engine.clock()
         engine._compute(cohort, stage)
@@ -307,30 +314,30 @@ class Scheduler:
         return done
 
     def _fail(self, error: Exception) -> None:
-        """Something has raised: that is what all hear who wait for it."""
+        """Reply with an error to all questions whose work has raised it."""
         pieces = self._at_work or [piece for queue in self.busy for piece in queue.pieces]
         for ticket in {piece.ticket: None for piece in pieces}:
             ticket.reply(error)
             try:
                 ticket.queue.engine.forget(ticket)
-            except Exception:  # it has been told; the others are to be told too
-                logger.exception("a question that has failed could not be put aside")
+            except Exception:  # this one has its reply; the others need theirs
+                logger.exception("a failed question could not be removed")
 
 
 def _after_reading(work: Callable[[], None]) -> None:
-    """Do something when handlers of requests that have come by now have begun.
+    """Call ``work`` once the handlers of all requests that have arrived have begun.
 
-    In uvloop they begin one turn of the loop after this one.
+    In uvloop they begin one turn of the loop later.
     """
     loop = asyncio.get_running_loop()
     loop.call_soon(loop.call_soon, work)
 
 
 def _shares(rates: list[float]) -> list[float]:
-    """The part of the time that each may plan with: what it wants, if that is little; the others the same.
+    """The share of the time that each queue may plan with: what it needs, if that is little; the others get equal shares.
 
-    With these shares the plans can be kept together: what each has to do before any moment fits into its part of the time until
-    then. Where all get what they want nobody has to know of the others.
+    With these shares all plans can be kept together: the work of each queue before any moment fits into its share of the time
+    until then. If all get what they need, each plans with the whole time.
 
     Examples
     --------
