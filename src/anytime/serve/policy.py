@@ -52,8 +52,8 @@ class Adaptive:
     """The largest common stage that all questions reach ``reserve`` seconds before the answer is due.
 
     Work is done in the order of due times. A stage is in time when for every k, by the measured pace, the first k questions have
-    reached it before the k-th is due. Every question gets its first stage, even at the expense of others, and that stage may use half
-    of the reserve (all that is left of it, if the first stages take less): an answer without any stage is worth little.
+    reached it before the k-th is due. Every question gets its first stage, even at the expense of others, and that stage may
+    use half of the reserve (all that is left of it, if the first stages take less): an answer without any stage is worth little.
 
     Parameters
     ----------
