@@ -35,7 +35,7 @@ class _Workers:
             wanted = future.set_running_or_notify_cancel()
             try:
                 outcome, error = job() if wanted else None, None
-            except BaseException as raised:  # also SystemExit: it must reach the one who waits
+            except BaseException as raised:  # also SystemExit: it must reach the waiting caller
                 outcome, error = None, raised
             with self._lock:
                 self._idle += 1  # before the result is seen, so that the next job finds this thread idle

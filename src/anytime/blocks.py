@@ -73,7 +73,7 @@ class Block(ABC):
         False  # stages continue from the scores so far: all that ``memory`` then holds, as "answer"
     )
     batch_rows: int | None = (
-        None  # rows that are best taken together, also by who is in a hurry; None: a slice of time decides
+        None  # rows that are best computed together, even before a deadline; None: a slice of time decides
     )
 
     @property
@@ -83,7 +83,7 @@ class Block(ABC):
 
     @property
     def times_itself(self) -> bool:
-        """Whether ``seconds`` learns from every run, so that nobody else need take the time."""
+        """Whether ``seconds`` learns from every run, so that callers need not measure time."""
         return False
 
     @property

@@ -112,7 +112,7 @@ def callbacks(*functions: Callable[[FitProgress], object]) -> Iterator[None]:
 
 
 def one_fit(fit: Fit) -> Fit:
-    """Decorator of ``fit``: the fits of other models inside it are its own affair, and not followed."""
+    """Decorator of ``fit``: callbacks do not follow the fits of other models inside it."""
 
     @wraps(fit)
     def followed(self: Any, *arguments: Any, **by_name: Any) -> Any:

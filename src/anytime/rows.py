@@ -158,13 +158,13 @@ class RowReader:
             for j, values in categories.items()
             if list(values) != list(range(len(values)))  # codes that stand for themselves are numbers
         }
-        # The model itself is not kept: a server forgets readers when nobody else has the model any more.
+        # No reference to the model: a server drops readers once their model is gone.
         self._compared: Callable[[Array], Array] | None = model._compared
         self._flattened = model._flattened
         columns = getattr(model, "columns_", None)
         self._arrays_hold_codes = columns is None or columns.arrays_hold_codes
         self.takes_missing, self._largest = model._takes_missing, model._largest_number
-        self._anything = np.nan if self.takes_missing else 0.0  # stands where nobody looks
+        self._anything = np.nan if self.takes_missing else 0.0  # a placeholder that is never read
 
     def label(self, column: int) -> str:
         """What a message calls a column."""

@@ -172,7 +172,7 @@ class AdaptiveModel(BoostedModel):
         turns: int,
         task: GateTask,
     ) -> list[_TriedChain]:
-        """What comes of each setting after so many turns, until time is up or Ctrl-C is pressed."""
+        """The model of each setting after so many turns, until time is up or Ctrl-C is pressed."""
         tried: list[_TriedChain] = []
         for number, (cost_penalty, fraction) in enumerate(settings):
             if self.trials_ and task.clock.over:

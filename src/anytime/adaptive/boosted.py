@@ -137,7 +137,7 @@ class BoostedPairLearner:
         """A tree for the cheap model and one for the gate in turns, as long as one of them finds a split worth its price."""
         cheap, base = self._cheap(probabilities)
         gate, gate_base = self._gate(probabilities, cheap.bought)
-        # who found nothing when how much was bought: it will not before more is
+        # columns without a gain, with the amount bought then: they are tried again only after further purchases
         idle: dict[GradientRounds, int] = {}
         for _ in range(self.n_estimators):
             for ensemble in (cheap, gate):

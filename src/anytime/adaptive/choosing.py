@@ -89,7 +89,7 @@ class HeldOutRows:
         return [point(*cut) for cut in cuts]
 
     def costly_alone(self, chain: Chain) -> Point:
-        """What comes of sending all rows on without asking a gate."""
+        """The operating point at which all rows are passed on without a gate."""
         accuracy = self.accuracy(self.costly_scores)
         return Point(-np.inf, accuracy, self._mean(self.bill(chain.costly_alone)[-1]), 1.0)
 

@@ -199,7 +199,7 @@ def _opaque(
 ) -> CostlyBlock:
     n = len(question.numbers)
     rows = question.numbers[np.unique(np.linspace(0, n - 1, min(n, _PROBES)).astype(np.intp))]
-    # Models that know the training rows by heart agree on them. Each column keeps values that the model can read.
+    # Models that have memorised the training rows agree on them. Each column keeps values that the model can read.
     probe = np.random.default_rng(0).permuted(rows, axis=0)
     return CostlyBlock(
         name,

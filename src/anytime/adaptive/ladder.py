@@ -371,7 +371,7 @@ class LadderClassifier(AdaptiveClassifier):
     # ------------------------------------------------------------------ what the gates do
 
     def _exits(self) -> Sequence[Exit]:
-        """Exits in use; a costly model that is a chain has others, which are its own affair."""
+        """Exits in use, without those of a costly model that is a chain itself."""
         chain = self._chain()
         return [] if chain is None else chain.exits[: self._own_exits]
 

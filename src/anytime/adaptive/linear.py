@@ -46,7 +46,7 @@ class GroupPenalty:
         self._columns = [np.flatnonzero(needs[costs.column_group, g]) for g in range(costs.n_groups)]
         self._own = costs.column_group
         self._overlap = sum(columns.size for columns in self._columns) > costs.column_group.size
-        # with requirements, those who need come before what they need: then one sweep is exact where needs form a tree
+        # with requirements, dependants come first: one sweep is then exact where requirements form a tree
         self._order = [g for g in np.argsort(-needs.sum(axis=1), kind="stable") if self._columns[g].size]
 
     def norms(self, weights: Array) -> Array:

@@ -24,7 +24,7 @@ __all__ = ["Chain", "Exit", "bills", "constant_block"]
 
 @dataclass(frozen=True, eq=False)
 class Exit:
-    """A cheap model, and the gate that says who leaves with its answer.
+    """A cheap model, and the gate that decides which rows leave with its answer.
 
     Attributes
     ----------

@@ -150,7 +150,7 @@ def _missing_package(error: ImportError) -> str:
 
 
 def _say(kind: str, text: str) -> None:
-    with suppress(OSError):  # nobody may be listening any more
+    with suppress(OSError):  # the reader of the pipe may have ended
         sys.stdout.flush()
         print(f"anytime: {kind}: {text}", file=sys.stderr, flush=True)
 

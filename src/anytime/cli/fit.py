@@ -343,7 +343,7 @@ def split_rows(
         rows, test_size=holdout, random_state=seed, stratify=numbers if enough else None
     )
     untrained, first = np.unique(numbers[test], return_index=True)
-    back = test[first[~np.isin(untrained, numbers[train])]]  # a class that nobody learns is no class
+    back = test[first[~np.isin(untrained, numbers[train])]]  # a class without training rows cannot be learned
     return np.sort(np.append(train, back)), np.setdiff1d(test, back)
 
 

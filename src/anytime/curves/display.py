@@ -9,7 +9,7 @@ import numpy as np
 from anytime.curves.anytime_curve import AnytimeCurve, Meter
 from anytime.curves.evaluate import curve as evaluate
 
-# Okabe and Ito: told apart with every common kind of colour blindness, and in grey.
+# Okabe and Ito: distinguishable with every common kind of colour blindness, and in grey.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#555555")
 
 _METERS = {"budget": "Budget", "model": "Cost", "realised": "Mean realised cost", "time": "Time"}

@@ -348,7 +348,7 @@ def _scored(name: str, scorer: Any) -> Callable[[FrozenAnswer, EvaluationData], 
 
 
 def _from_callable(function: Any, greater_is_better: bool | None) -> Metric:
-    """A scorer ``f(estimator, X, y)``, or a metric ``f(y, prediction)``: told apart by what they must be given."""
+    """A scorer ``f(estimator, X, y)``, or a metric ``f(y, prediction)``: distinguished by their required parameters."""
     inside = scored_function(function)
     name = str(getattr(function, "__name__", None) or getattr(inside, "__name__", "score"))
     if inside is not None or _required_arguments(function) >= 3:

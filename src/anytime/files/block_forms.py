@@ -80,7 +80,7 @@ COUNTED_BY = {
     "network": "temperatures",
     "trees": "stage_start",
 }
-# kinds whose rooms are imported by those who have such a model only
+# kinds whose rooms are imported only if a file holds such a model
 MET_LATER = (
     *("blend", "costly", "dense", "linear tree", "log probabilities", "member", "neighbours", "network"),
     *("sensor", "small nets", "stream", "structured", "values"),

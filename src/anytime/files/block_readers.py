@@ -182,7 +182,7 @@ def _neighbours(block: StoredBlock) -> Block:
 
 def _costly(block: StoredBlock) -> Block:
     """A model that is not in the file: its name, how it is asked, and what it said of probe rows."""
-    from anytime.adaptive.blocks import METHODS, CostlyBlock  # met only by those who have such a model
+    from anytime.adaptive.blocks import METHODS, CostlyBlock  # imported only if a file holds such a model
 
     fields, own, prefix = block.fields, block.own, block.prefix
     description = {

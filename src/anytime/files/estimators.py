@@ -184,7 +184,7 @@ def _write_parameters(model: AnytimeModel, encoder: Encoder) -> tuple[dict[str, 
             unsaved[name] = repr(value)[:_LONGEST_REPR]
             continue
         try:
-            Encoder({}).encode(value)  # in vain: what fails half-way must not leave arrays behind
+            Encoder({}).encode(value)  # a trial run: a failure half-way must not leave arrays behind
         except TypeError:
             unsaved[name] = repr(value)[:_LONGEST_REPR]
         else:

@@ -150,7 +150,7 @@ class Fields:
         return value
 
     def text_of(self, name: str) -> str:
-        """A string that stays where it is, for who reads it later; empty where there is none."""
+        """A string that is left in place for a later reader; empty if there is none."""
         value = self._left.get(name)
         return value if type(value) is str else ""
 

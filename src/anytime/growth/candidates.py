@@ -114,7 +114,7 @@ class CandidateUnion(nn.Module):
         """The output with the union added, as the mode says."""
         if self.mode == "isolated":
             if not torch.is_grad_enabled() and self.recorded is None:
-                return out  # nobody would notice
+                return out  # the result is the same
             n = len(out) if not self.training else max(min(len(out), 2), round(self.share * len(out)))
             return sf(out, self._sum({name: sg(layers[name][:n]) for name in self.inputs}))
         total = self._sum(layers)

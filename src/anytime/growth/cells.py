@@ -1,4 +1,4 @@
-"""A network that grows: stem, cells and head, each cell a residual unit with what has grown beside it.
+"""A network that grows: stem, cells and head, each cell a residual unit with its growths.
 
 Names of parameters do not change as cells grow, so that a child takes over all that its parent has learned.
 """
@@ -112,7 +112,7 @@ class _Trunk(nn.Module):
 
 
 class Cell(nn.Module):
-    """A residual unit, what has grown beside it, and, while candidates are trained, their union.
+    """A residual unit, its growths, and, while candidates are trained, their union.
 
     Parameters
     ----------

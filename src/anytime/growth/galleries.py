@@ -70,7 +70,7 @@ class Gallery:
 
 
 def nested(columns: Sequence[Sequence[int]]) -> list[int]:
-    """Networks, from cheap to dear, each of which reads all that those before it read: the last, and backwards what fits."""
+    """Networks by cost, each of which reads everything that cheaper ones read: the last, and backwards those that fit."""
     kept = [len(columns) - 1]
     for i in reversed(range(len(columns) - 1)):
         if set(columns[i]) <= set(columns[kept[0]]):

@@ -153,7 +153,7 @@ class Journal:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other processes from running this search; jobs that nobody runs any more are queued again."""
+        """Keep other processes from running this search; jobs whose process has ended are queued again."""
         with closing(
             sqlite3.connect(self.path.with_suffix(".lock"), isolation_level=None, timeout=0)
         ) as lock:

@@ -60,7 +60,7 @@ def _norm(channels: int) -> nn.BatchNorm2d:
 
 
 class _AfterRelu(nn.Module):
-    """An op that begins with ReLU: who has several of them on one input calls ``after_relu`` and computes that once."""
+    """An op that begins with ReLU. For several ops on one input, compute ReLU once and call ``after_relu`` of each."""
 
     def forward(self, x: Tensor) -> Tensor:
         return self.after_relu(torch.relu(x))

@@ -228,7 +228,7 @@ class LocalWorkers:
                 worker.process.kill()
 
     def close(self) -> None:
-        """End the processes: they are idle, or nobody waits for their jobs any more."""
+        """End the processes: they are idle, or their jobs are no longer needed."""
         for worker in self._workers:
             worker.pipe.close()
             worker.process.kill()

@@ -447,7 +447,7 @@ class Activations:
         return len(rows) == self._n_rows and bool((rows[1:] > rows[:-1]).all())
 
     def _part(self) -> None:
-        """Rows that stood together are told apart from now on."""
+        """Rows that shared a state have states of their own from now on."""
         if self._together is not None:
             self._batch[:], self._place[:] = 0, np.arange(len(self))
             self._states, self._next, self._together = {0: self._together}, 1, None

@@ -329,7 +329,7 @@ def _piece(
             item = graph.call_function(getitem, (state, i))
             if (
                 node in modified
-            ):  # it is kept as it was, for the gradient of the exit and for who continues from here again
+            ):  # it is kept unchanged, for the gradient of the exit and for another run from here
                 item = graph.call_method("clone", (item,))
             copies[node] = graph.call_function(torch.movedim, (item, 0, rows[node])) if rows[node] else item
     for node in nodes:

@@ -105,7 +105,7 @@ class Server:
         logger.info("ready to answer", extra={"fields": {"pid": os.getpid()}})
 
     async def _warm(self, path: str) -> None:
-        """Go through a route once, so that nobody waits for what happens only then."""
+        """Call a route once, so that no client waits for what happens on the first call only."""
 
         async def receive() -> MutableMapping[str, Any]:
             return {"type": "http.request", "body": b"", "more_body": False}
@@ -145,7 +145,7 @@ class Server:
         while True:
             self.board.remember()
             for number, name in enumerate(self.settings.models):
-                # also where nobody is answered: those who waited may have left
+                # also if no answer was sent: clients may have left
                 self.slot.waiting(number, self.registry.get(name).engine.queue)
             self.slot.set("caution", round(100 * self.registry.scheduler.caution.factor))
             gc.collect(1)  # a little every second, rather than more whenever much is being answered
@@ -258,7 +258,7 @@ class Server:
 
     def _note(self, call: Call) -> None:
         status = call.status
-        if 400 <= status < 499:  # 499: nobody was left to be answered
+        if 400 <= status < 499:  # 499: the client had left
             self.slot.count("refused")
         elif status >= 500 and status != 503:
             self.slot.count("failed")

@@ -139,7 +139,7 @@ class Slot:
         self._floats[_SUMS.index("started")] = time.time()
 
     def end(self) -> None:
-        """The worker of this slot has died; said by the process that watches, for it cannot say so itself."""
+        """The worker of this slot has died; the watching process records it."""
         self._hold_nothing()
         self.set("pid", 0)
         self.count("deaths")
@@ -221,7 +221,7 @@ class Board:
 
     @property
     def is_shared(self) -> bool:
-        """Whether there are others who may ask for a model to be loaded again."""
+        """Whether there are other workers that may request a reload."""
         return self.workers > 1
 
     def slot(self, worker: int) -> Slot:

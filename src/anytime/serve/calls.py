@@ -34,7 +34,7 @@ _LARGE = 1 << 18  # bytes of a body that is read in a thread, so that others are
 _LARGE_PACKED = 1 << 13  # of one that may be a thousand times as large
 
 
-class Gone(Exception):  # noqa: N818  # nobody is left to be told
+class Gone(Exception):  # noqa: N818  # the client has left
     """The client went away before its request was read."""
 
 

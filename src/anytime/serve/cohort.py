@@ -65,7 +65,7 @@ class Cohort:
         self.stepwise = any(piece.ticket.stepwise for piece in pieces)
         self.asks_every_stage = any(piece.ticket.bounds.stepwise for piece in pieces)
         self.stage, self.rows = 0, len(X)
-        # every row comes as far as it is told to
+        # every row reaches its own last stage
         steady = not capped and held is None and not plan.stops
         self._common = wanted[0] if alike and steady and not self.stepwise else None
         self._reading: Answer | None = None
@@ -114,7 +114,7 @@ class Cohort:
         behind = done < limit
         if behind.any():  # a gate has released them, or they have no money left
             self.until[behind] = done[behind]
-            # for who has reached the plan's own limit it is complete
+            # rows at the plan's own limit are complete
             short = self._caps < self.progress.plan.limit_ticks
             self._note(behind & ~self.progress.finished & short, "budget")
         if self.stepwise:

@@ -78,7 +78,7 @@ class Ticket:
             self.news.set()
 
     def reply(self, outcome: Answer | BaseException) -> None:
-        """Hand over what the one who asked waits for."""
+        """Hand the answer to the handler that waits for it."""
         if self.news is not None:
             self.outcome = outcome
             self.news.set()
@@ -120,7 +120,7 @@ class Engine:
         extraction: SessionsBeside | None = None,
         clock: Callable[[], float] = time.monotonic,
         version: str = "1",
-        observer: ModelBoard | None = None,  # told how many rows are taken up together, and of every answer
+        observer: ModelBoard | None = None,  # records the size of each micro-batch, and every answer
         # what shares the time between the engines of a loop. None: this is the only one
         scheduler: Scheduler | None = None,
     ) -> None:
@@ -152,7 +152,7 @@ class Engine:
     # ------------------------------------------------------------------ asking
 
     async def answer(self, question: Question) -> Answer:
-        """The best answer that there is time for; at once, where nobody waits and it takes but a moment."""
+        """The best answer that there is time for; at once, if no question is waiting and it is quick."""
         if question.raws is not None:
             return [answer async for answer in self._extracted(question)][-1]
         ticket = self._admit(question)
@@ -187,7 +187,7 @@ class Engine:
             self.forget(ticket)
 
     async def drain(self) -> None:
-        """Wait until nobody waits for an answer."""
+        """Wait until no question is open."""
         while self.queue:
             await asyncio.sleep(SLICE)
 
@@ -278,7 +278,7 @@ class Engine:
         self.scheduler.join(ticket.queue, ticket.pieces)
 
     def forget(self, ticket: Ticket) -> None:
-        """Nobody waits any more: with an answer, or because the one who asked has gone."""
+        """The question is closed: it has its answer, or its client has left."""
         if ticket.open:
             pieces = [piece for piece in ticket.pieces if piece.part is None]
             ticket.open, ticket.pieces = 0, []
@@ -373,7 +373,7 @@ class Engine:
         return model._answer(scores, nothing, paid, partial=nothing < piece.until)
 
     def _read(self, ticket: Ticket, reason: str) -> Answer:
-        """The answer to a question now; the reason is empty while work goes on."""
+        """The answer to a question now; the reason is empty while work continues."""
         answer = Answer.joined(
             [self._reading(piece) for piece in ticket.pieces],
             elapsed=self.clock() - ticket.question.arrived,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from anytime.structured.labelers import ElementLabeler
     from anytime.structured.model import StructuredModel
 
-_MADE_UP = 6  # elements of an example that nobody has sent
+_MADE_UP = 6  # elements of a made-up example
 _MADE_UP_PICTURE = (240, 320)  # pixels
 _CHANNELS = 3
 

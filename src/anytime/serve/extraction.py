@@ -140,7 +140,7 @@ def _reason(row: Answer) -> str:
 
 
 class _Call:
-    """A raw example, and until when somebody waits for its features."""
+    """A raw example, and when its features are due."""
 
     __slots__ = ("due", "raw", "stop")
 
@@ -149,7 +149,7 @@ class _Call:
 
 
 class _Gate:
-    """Lets so many calls of an extractor through at the same time, and those that nobody waits for not at all.
+    """Limits the concurrent calls of an extractor, and drops calls whose features are no longer needed.
 
     Calls beyond a limit that somebody has set wait. Without one they fail at once: they are too many only where an extractor
     hangs, or is late again and again, and each that waited would keep a thread.
@@ -162,7 +162,7 @@ class _Gate:
         self._tasks = asyncio.Semaphore(limit or _CALLS)
 
     def _patience(self, call: _Call) -> float:
-        """Seconds until the next look whether anybody waits for a call; an error where nobody does."""
+        """Seconds until the next check whether a call is still needed; raises if it is not."""
         left = call.due - self.clock()
         if left <= 0 or call.stop.is_set():
             raise ExtractionError(self.group, "no request waits for it any more")

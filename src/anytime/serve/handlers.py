@@ -120,7 +120,7 @@ class Handlers:
         """Every improved answer, as server-sent events: answer, answer, ..., done; or error, where something failed."""
         server = self.server
         entry, question, classes = await server.plain(call)
-        call.usual = False  # how long a stream takes is up to who reads it
+        call.usual = False  # the duration of a stream depends on its reader
 
         async def events() -> Events:
             try:

@@ -1,4 +1,4 @@
-"""Logs, one JSON object per line, and spans for OpenTelemetry where its API is installed and somebody collects them."""
+"""Logs, one JSON object per line, and spans for OpenTelemetry if its API is installed and a collector is set up."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def write_plain(
     if answer.plan.branches:  # stages are then counted along the branch, or along the chain: -1
         written["branch"] = np.broadcast_to(answer.branch, np.shape(answer.stage)).tolist()
     if answer.failures:
-        # what kind of failure, not its words, which may name what is nobody else's business
+        # the kind of failure without its message, which may hold private data
         written["failures"] = {group: reason.partition(":")[0] for group, reason in answer.failures.items()}
     if maps:
         written["classes"] = classes  # whose numbers are the values of pixels

@@ -1,4 +1,4 @@
-"""New versions of models in every worker: who is asked to load one tells the others through the board.
+"""New versions of models in every worker: the worker that gets the request tells the others through the board.
 
 Workers share no other channel, and need none: each looks every few milliseconds at how often a load was asked for.
 """
@@ -41,7 +41,7 @@ class Reloads:
         task.add_done_callback(self.tasks.discard)
 
     def tidy_soon(self) -> None:
-        """Give the memory of an old version back when nobody needs it any more."""
+        """Free the memory of an old version once no request uses it."""
         if not self._tidying:
             self._tidying = True
             self.begin(self._tidy())
@@ -75,7 +75,9 @@ class Reloads:
             raise Refusal(400, f"{name} stays as it was: {error}") from error
         self.slot.ask_reload(number)
         requests = self.board.reloads_asked(number)
-        if requests == self._seen[number] + 1:  # nobody else asked meanwhile: this worker has it already
+        if (
+            requests == self._seen[number] + 1
+        ):  # no other request meanwhile: this worker has loaded it already
             self._saw(number, requests)
         ends = time.monotonic() + _PATIENCE
         while min(self.board.reloads_seen(number)) < requests:

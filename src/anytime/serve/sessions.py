@@ -70,6 +70,6 @@ class SessionsBeside(ABC):
 
 
 def _heard(work: asyncio.Future[Any]) -> None:
-    """What is given up when the answer is due is no error that somebody should hear of."""
+    """Work that is given up when the answer is due is not an error to report."""
     if not work.cancelled():
         work.exception()

@@ -1,4 +1,4 @@
-"""What a server is told when it starts. Everything else it measures."""
+"""Settings of a server. It measures everything else."""
 
 import math
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class Settings:
     # size of the matrix that one request may ask about
     max_rows: int = 10_000
     max_columns: int = 100_000
-    # requests that a worker holds at once; what comes on top is told to return later
+    # requests that a worker holds at once; further ones get a 503 with Retry-After
     max_concurrency: int = 10_000
     # seconds between two looks at the models' files; one that was replaced is loaded. None: never
     watch: float | None = 1.0

@@ -24,7 +24,7 @@ from anytime.trees.block import TreeBlock
 _IN_MEMORY = Path("/dev/shm")  # files there are pages that no disk has to hold
 _PREFIX = "anytime-forests-"
 _LEAST = 1 << 16  # bytes of trees that are worth a file
-_KEPT = 60.0  # seconds after which a file that nobody needs any more, or a folder that nobody holds, may go
+_KEPT = 60.0  # seconds after which an unused file, or a folder without an owner, may be deleted
 
 
 class SharedForests:
@@ -80,7 +80,7 @@ class SharedForests:
                         piece = np.empty(forest.frozen_size, dtype=np.uint8)
                         forest.freeze(piece)
                         file.write(piece.data)
-                with contextlib.suppress(FileExistsError):  # somebody was quicker: that is the one for all
+                with contextlib.suppress(FileExistsError):  # another worker was quicker: all use its file
                     os.link(own, path)
             finally:
                 os.unlink(own)

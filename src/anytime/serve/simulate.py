@@ -183,7 +183,9 @@ class _VirtualEngine(Engine):
 
     def __init__(self, policy: Adaptive, pace: StagePace, slo: float | None) -> None:
         self.now, self._truth = 0.0, pace
-        self.due_calls: list[Callable[[], None]] = []  # of the scheduler, when all who have come are read
+        self.due_calls: list[
+            Callable[[], None]
+        ] = []  # calls of the scheduler, for when all arrivals are read
         self.ready: list[Piece] = []  # answered in this turn, to be written before the next
         scheduler = Scheduler(after_reading=self.due_calls.append)
         unknown: Any = None  # there is no model: a pace says all of it

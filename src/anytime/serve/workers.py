@@ -28,7 +28,7 @@ from anytime.serve.transport import OnePieceProtocol
 _BACKLOG = 2048
 # new objects before they are looked through: seldom, for the application does so every second
 _GARBAGE = (10_000, 50, 100)
-_TURN = 5e-4  # seconds after which a thread that loads a model or computes a feature lets the answers go on
+_TURN = 5e-4  # seconds after which a thread that loads a model or computes a feature yields to the answers
 _QUICK = 1.0  # seconds; a worker that ends sooner than that after its start may do so again
 _LONGEST_PAUSE = 30.0
 _GRACE = 5.0  # seconds beyond the time to drain after which a worker is killed
@@ -56,7 +56,7 @@ def bind(host: str, port: int) -> socket.socket:
 def serve(
     settings: Settings, listener: socket.socket, started: Callable[[Server], None] | None = None
 ) -> int:
-    """Load the models and answer until the process is told to stop; give its exit code.
+    """Load the models and answer until the process gets a signal to stop; return its exit code.
 
     ``bind`` makes the ``listener``; ``started`` is called when models are loaded, before anybody is answered.
     """
@@ -132,7 +132,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 def _answer(server: Server, listener: socket.socket, worker: int, lifeline: int | None, early: _Early) -> int:
-    """Answer until told to stop; give the exit code."""
+    """Answer until a signal to stop; return the exit code."""
     settings = server.settings
     configure(settings.log_level, worker)
     server.take(worker)
@@ -178,7 +178,7 @@ def _ignore(*_: Any) -> None:
 
 
 class _Supervisor:
-    """Keeps workers alive, each of which goes on with a copy of the application, its models loaded."""
+    """Keeps workers alive. Each starts as a copy of this process, with the models loaded."""
 
     def __init__(self, server: Server, listener: socket.socket) -> None:
         self.server, self.listener = server, listener
@@ -186,7 +186,7 @@ class _Supervisor:
         self.born: dict[int, float] = {}  # when each process began
         self.pause: dict[int, float] = {}  # seconds to wait before the next start of a worker that dies young
         self.due = dict.fromkeys(range(server.settings.workers), 0.0)  # when workers are to be started
-        self.ends: float | None = None  # when those who have been told to stop are stopped
+        self.ends: float | None = None  # when workers that were asked to stop are killed
         self.wake, self.woken = socket.socketpair()  # a signal writes its number into the second
         self.lifeline, self._held = os.pipe()  # workers read the end of it when this process is no more
 
@@ -210,7 +210,7 @@ class _Supervisor:
         return 0
 
     def _hear(self) -> None:
-        """Pass on what this process has been told by signals."""
+        """Pass signals on to the workers."""
         signals = _drained(self.wake)
         if signal.SIGHUP in signals:
             self._tell(signal.SIGHUP)

@@ -173,7 +173,7 @@ class StreamBlock(Block):
     def from_state(
         cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], learners: Block
     ) -> StreamBlock:
-        """Read what ``state`` gave, and the learners beside it."""
+        """Restore from the output of ``state``, and the learners."""
         optional = {name: arrays.get(name) for name in ("centres", "scales", "box")}
         return cls(
             learners,

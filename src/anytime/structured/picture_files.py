@@ -17,7 +17,7 @@ __all__ = ["FORMATS", "label_colours", "label_png", "opened_picture"]
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")  # that are read; of a film the first picture
 _MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr")
-_COLOURS = (  # told apart on white and on black; more are made by turning the hue
+_COLOURS = (  # distinguishable on white and on black; further ones come from turning the hue
     "#4e79a7", "#e15759", "#59a14f", "#f28e2b", "#b07aa1", "#76b7b2", "#edc948", "#9c755f",
     "#ff9da7", "#8a8f98", "#2f6f5e", "#d37295", "#6b5fb5", "#a0c35a", "#3fa7d6", "#8c564b",
 )  # fmt: skip

@@ -86,7 +86,7 @@ class _Candidate:
 
 
 class StructuredSpeedBoost:
-    """Structured boosting that minds costs (Algorithm 7.1), one step at a time; see the module.
+    """Cost-aware structured boosting (Algorithm 7.1), one step at a time; see the module.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ def without_blanks(name: str) -> str:
 
 
 def same_names(some: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether names are the same in the same order. LightGBM writes ``_`` for a blank, so the two are not told apart."""
+    """Whether names are the same in the same order. LightGBM writes ``_`` for a blank, so the two count as equal."""
     return list(map(without_blanks, some)) == list(map(without_blanks, others))
 
 

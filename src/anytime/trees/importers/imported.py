@@ -37,7 +37,7 @@ class Imported:
     classes: NDArray[Any] | None
     feature_names: list[str] | None  # as the library kept them (LightGBM writes ``_`` for a blank)
     columns: Columns  # how a row becomes the numbers that the trees compare
-    source: str  # who made the model, for instance "lightgbm.Booster 4.7.0"
+    source: str  # library, class and version of the model, such as "lightgbm.Booster 4.7.0"
 
     def encode(self, X: Any) -> NDArray[np.float64]:
         """(n, d) float64: a table or an array as the trees read it, see :meth:`Columns.encode`."""
