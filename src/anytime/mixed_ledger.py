@@ -1,4 +1,4 @@
-"""What examples pay that do not lack the same groups: a ledger for each kind of them."""
+"""A ledger for examples that lack different groups: one ledger per set of available groups."""
 
 from __future__ import annotations
 
