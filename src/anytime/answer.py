@@ -143,7 +143,7 @@ class Answer:
 
     @_derived
     def cost(self) -> Any:
-        """What each row paid."""
+        """Cost that each row paid."""
         if self.paid is None:
             return self.model_cost
         costs = self.plan.costs.costs
@@ -257,7 +257,7 @@ class Answer:
         return cls(first.plan, first.classes, scores, bought=bought, **{**columns, **changes})
 
     def __getstate__(self) -> dict[str, Any]:
-        """What follows from the scores, instead of the plan: an answer travels without its model."""
+        """The values derived from the scores, instead of the plan: an answer is pickled without its model."""
         derived = ("prediction", "probabilities", "cost", "model_cost", "groups")
         read = {name: getattr(self, name) for name in derived}
         return {**self.__dict__, **read, "plan": None, "classes": None}

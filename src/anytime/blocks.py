@@ -78,7 +78,7 @@ class Block(ABC):
 
     @property
     def detached(self) -> DetachedModelError | None:
-        """What stages raise because a model that they ask is not there; None: all is there."""
+        """The error that stages raise because a model that they call is not attached; None: nothing is missing."""
         return None
 
     @property
@@ -97,10 +97,10 @@ class Block(ABC):
 
     @abstractmethod
     def outputs(self, stage: int, X: Array) -> Array:
-        """What ``stage`` gives for each row of ``X``, (n, width). May read only ``columns(stage)``."""
+        """Outputs of ``stage`` for each row of ``X``, (n, width). It may read only ``columns(stage)``."""
 
     def remember(self, n_rows: int) -> Memory | None:
-        """What is known of rows before the first stage, for ``proceed`` to change; None: stages leave nothing behind."""
+        """The state of rows before the first stage, which ``proceed`` changes; None: stages keep no state."""
         return None
 
     def reads(self, stage: int, X: Array, memory: Memory) -> NDArray[np.bool_] | None:
@@ -182,7 +182,7 @@ class Block(ABC):
         raise TypeError(f"the outputs of a {type(self).__name__} cannot be scaled")
 
     def state(self) -> State:
-        """What a file keeps of this block."""
+        """The contents of a file for this block."""
         raise TypeError(f"a {type(self).__name__} holds a Python function and cannot be saved to a file")
 
 

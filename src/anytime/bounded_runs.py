@@ -1,4 +1,4 @@
-"""How far a budget, a mean budget or a deadline lets a model go, and its plan run so far.
+"""The stages that a budget, a mean budget or a deadline allows, and runs of the plan up to them.
 
 Budgets are turned into ticks, ticks into stages, a branch of the plan or margins for stopping; rows that different branches
 answer run apart.
@@ -52,7 +52,7 @@ def check_one_or_per_row(budget: Any, n: int) -> None:
 
 
 class BoundedRuns(KeywordsChecked):
-    """What ``AnytimeModel`` does with bounds."""
+    """How ``AnytimeModel`` applies bounds."""
 
     plan_: Plan
     budget: float | None
@@ -62,7 +62,7 @@ class BoundedRuns(KeywordsChecked):
 
     @property
     def _scores_link(self) -> str:
-        """What turns scores into answers."""
+        """The function that turns scores into answers."""
         return self.plan_.link
 
     def _read_in(self, X: Any) -> Rows:
@@ -222,7 +222,7 @@ class BoundedRuns(KeywordsChecked):
         mean_budget: float | None,
         read: Callable[[Run | ForestRun], Array],
     ) -> Array:
-        """What is read from the run of each row, (n, K)."""
+        """Values read from the run of each row, (n, K)."""
         due = self._due(time.monotonic(), deadline)
         rows = self._read_in(X)
         parts = self._parts_by_branch(rows, budget, mean_budget, due)
@@ -242,7 +242,7 @@ class BoundedRuns(KeywordsChecked):
         due: float,
         stop: Stop | None,
     ) -> Choice | None:
-        """What answers a budget that is known in advance; None where rows keep to the chain."""
+        """The choice that answers a budget known in advance; None if rows keep to the chain."""
         ticks = self._known_ticks(budget, mean_budget, due, stop)
         return None if ticks is None else self.plan_.choice(ticks, held)
 
@@ -278,7 +278,7 @@ class BoundedRuns(KeywordsChecked):
 
     @property
     def _answer(self) -> Callable[..., Answer]:
-        """What makes answers of scores, stages and payments; it keeps the plan and the classes of this moment."""
+        """A function that makes answers of scores, stages and payments, with the current plan and classes."""
         return partial(Answer, self.plan_, getattr(self, "classes_", None))
 
     def _read(self, run: Run, began: float, stage: int | None = None, reason: str = "") -> Answer:

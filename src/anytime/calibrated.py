@@ -305,7 +305,7 @@ class Intervals(_Calibrated):
 
 
 class _Nonconformity:
-    """How badly held-out rows fit after every stage, and what they have paid by then."""
+    """Errors of held-out rows after every stage, and their costs up to it."""
 
     def __init__(self, plan: Plan, n_rows: int, by_budget: bool) -> None:
         self.plan, self.by_budget = plan, by_budget

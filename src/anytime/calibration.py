@@ -35,7 +35,7 @@ _THRESHOLDS = 200  # tried for stopping, spaced evenly, and as many among the hi
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What held-out rows have taught about the answers of a plan of S stages.
+    """Calibration of the answers of a plan of S stages, from held-out rows.
 
     Parameters
     ----------

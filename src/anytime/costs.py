@@ -57,7 +57,7 @@ _POSITION = re.compile("0|[1-9][0-9]{0,17}")  # what a table reads as the positi
 
 
 def with_rounding(budget: Any) -> Any:
-    """What a budget is compared as: a sum of floats may be a few roundings short of the cost that it is meant to pay."""
+    """A budget, rounded up a little: a sum of floats may be a few roundings short of the cost that it is meant to pay."""
     return budget * (1.0 + 2.0**-46)
 
 
@@ -514,7 +514,7 @@ def _cell(labels: Sequence[Column]) -> str:
 
 
 def _listed(cell: Any, where: str) -> list[Any]:
-    """What a cell of a cost table lists, as ``from_frame`` describes."""
+    """The entries of a cell of a cost table, as ``from_frame`` describes."""
     if cell is None:
         return []
     if isinstance(cell, (list, tuple, np.ndarray)):

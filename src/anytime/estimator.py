@@ -381,7 +381,7 @@ class AnytimeModel(BoundedRuns, BaseEstimator):  # type: ignore[misc]
         return NextPurchase(self._decided(run)[0], probability, tuple(offers), self.costs_.unit, most)
 
     def path(self, x: Any, *, budget: float | None = None) -> PurchasePath:
-        """What would be bought for one row, starting from nothing, and how its answer changes: ``next``, repeated.
+        """List what would be bought for one row, starting from nothing, and how its answer changes: ``next``, repeated.
 
         Parameters
         ----------
@@ -400,7 +400,7 @@ class AnytimeModel(BoundedRuns, BaseEstimator):  # type: ignore[misc]
         return PurchasePath(tuple(steps))
 
     def _plan_within(self, budget: float | None, owned: NDArray[np.bool_]) -> tuple[Plan, int]:
-        """What a row that owns some groups can reach within a budget, or the model's own, and the most ticks that it may pay."""
+        """The choice for a row that owns some groups, within a budget or the model's own, and the most ticks that it may pay."""
         stages, cap, policy = self._reach(budget)
         money = self.budget if budget is None else budget
         if cap is None:
@@ -417,7 +417,7 @@ class AnytimeModel(BoundedRuns, BaseEstimator):  # type: ignore[misc]
         return plan if stages == plan.n_stages else plan.head(int(stages)), cap
 
     def _offers(self, plan: Plan, X: Array, owned: NDArray[np.bool_], cap: int) -> Sequence[Offer]:
-        """What a row that owns some groups could buy next for at most ``cap`` ticks in all, best first."""
+        """Offers for a row that owns some groups, for at most ``cap`` ticks in all, best first."""
         return chain_offers(plan, X, owned, cap)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -427,7 +427,7 @@ class AnytimeModel(BoundedRuns, BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------------ tables in, tables out
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        """What notebooks show: scikit-learn's diagram and, for a fitted model, its card."""
+        """HTML for notebooks: scikit-learn's diagram and, for a fitted model, its card."""
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
         if "text/html" in bundle:
             bundle["text/html"] += self._card()
@@ -480,12 +480,12 @@ class AnytimeModel(BoundedRuns, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _compared(self) -> Callable[[Array], Array] | None:
-        """What turns codes and numbers, (n, d), into what the plan compares; None: they are that. It does not keep the model."""
+        """A function, without the model, from codes and numbers, (n, d), to the values that the plan compares; None: the same."""
         return None
 
     @property
     def _flattened(self) -> Any:
-        """What turns images and the like, (n, ...), into (n, d) numbers; None: rows are vectors. It does not keep the model."""
+        """A function, without the model, from images and the like, (n, ...), to (n, d) numbers; None: rows are vectors."""
         return None
 
     @property

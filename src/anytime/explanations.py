@@ -210,7 +210,7 @@ def _bought(run: Run) -> NDArray[np.bool_]:
 
 
 def _followed(model: Any, answers: Sequence[Any], label: Any) -> tuple[list[float], Any]:
-    """What is followed from answer to answer: the probability of a class, or the prediction."""
+    """The value that is followed from answer to answer: the probability of a class, or the prediction."""
     if answers[-1].probabilities is None:
         if np.size(answers[-1].prediction) != 1:
             raise ValueError("explain needs a single output, but this model predicts several numbers per row")

@@ -376,7 +376,7 @@ class Features:
 
 
 def group_values(result: Any, columns: Sequence[Any]) -> Any:
-    """What an extractor returned as one value for each of its columns; ``ValueError`` says what does not fit."""
+    """The result of an extractor as one value per column; raises ``ValueError`` if it does not fit."""
     if not columns:
         return np.empty(0)
     if isinstance(result, Mapping):

@@ -120,7 +120,7 @@ class OneRow:
         return scores.item() if self.alone else scores
 
     def _decided(self, scores: Any) -> Any:
-        """What the scores of a row, one number or several, say."""
+        """The answer from the scores of a row, one number or several."""
         if self.classes is None:
             if self.transform is None:
                 return scores

@@ -90,7 +90,7 @@ class Stage:
 
 
 class Purchases(NamedTuple):
-    """What the stages of a plan may buy, each group once."""
+    """Purchases of the stages of a plan, each group once."""
 
     ticks: NDArray[np.int64]  # (S,) cumulative model cost after each stage
     order: list[int]  # groups as they are first bought
@@ -274,7 +274,7 @@ class Plan:
             paces[stage] = max(pace, (paces.get(stage, pace) + pace) / 2)
 
     def likely_seconds(self, stage: int, n_rows: int) -> float:
-        """What a stage is unlikely to exceed: by earlier runs of it, or of the nearest stage; else the upper estimate."""
+        """Seconds that a stage rarely exceeds, by earlier runs of it or of the nearest stage; else the upper estimate."""
         upper, paces = self.seconds(stage, n_rows), self._paces.get(n_rows.bit_length())
         if not paces:
             return upper
@@ -377,7 +377,7 @@ class Plan:
 
     @cached_property
     def purchases(self) -> Purchases:
-        """What stages may buy, one after the other."""
+        """Purchases of the stages, one after the other."""
         closures = [np.array(self.costs.table.closure(g), dtype=np.intp) for g in range(self.costs.n_groups)]
         depth = np.array([c.size for c in closures])  # a group requires more than what it requires does
         bought = np.zeros(self.costs.n_groups, dtype=bool)
@@ -466,7 +466,7 @@ class Plan:
         held: NDArray[np.bool_] | None = None,
         owned: NDArray[np.bool_] | None = None,
     ) -> Choice:
-        """What answers a budget that is known in advance, or one per row, where rows have the groups ``held``.
+        """The choice that answers a budget known in advance, or one per row, if rows have the groups ``held``.
 
         The longest affordable prefix of the chain, unless an affordable branch is better on held-out rows; of these the best, and
         of equals the cheapest. The budget pays for what rows ``owned`` before, too.

@@ -71,7 +71,7 @@ class ThresholdRule(Rule):
 
     @property
     def family(self) -> Hashable:
-        """What rules that measure the same have in common: they differ in their thresholds alone."""
+        """The key of rules that measure the same value and differ in their thresholds alone."""
         return type(self), self.below
 
     def holds(self, X: Array, scores: Array, link: Link) -> NDArray[np.bool_]:

@@ -111,7 +111,7 @@ class CostlyBlock(Block):
 
     @property
     def detached(self) -> DetachedModelError | None:
-        """What is raised while the model is not there."""
+        """The error to raise while the model is not attached."""
         return DetachedModelError(self.name, self.enough) if self.function is None else None
 
     def columns(self, stage: int) -> NDArray[np.int32]:
@@ -229,7 +229,7 @@ class TableReader:
         self.ask, self.names, self.categories = ask, names, dict(categories)
 
     def __call__(self, X: Array) -> Array:
-        """What the estimator says of rows given as a plan reads them."""
+        """Predictions of the estimator for rows in the form that a plan reads."""
         return np.asarray(self.ask(self.table(X)), dtype=np.float64)
 
     def table(self, X: Array) -> Any:

@@ -18,7 +18,7 @@ _MOST_POINTS = 64  # thresholds tried: more would be chosen by the noise of the 
 
 @dataclass(frozen=True)
 class Point:
-    """What a composite comes to on held-out rows.
+    """Accuracy and cost of a composite on held-out rows.
 
     Attributes
     ----------
@@ -55,14 +55,14 @@ class HeldOutRows:
     quality: Quality | None = None
 
     def points(self, chain: Chain, doubts: Sequence[float] = (0.0,)) -> list[Point]:
-        """What a chain comes to without its first gate, and with it as it sends ever more rows on, up to all of them."""
+        """Points of a chain without its first gate, and with the gate passing on ever more rows, up to all."""
         thresholds: list[tuple[float | None, float]] = [(None, 0.0)]
         for doubt in doubts if chain.answer_first else (0.0,):
             thresholds += [(t, doubt) for t in _cuts(chain.at(0.0, doubt).exits[0].score(self.X, self.link))]
         return self.at(chain, thresholds)
 
     def at(self, chain: Chain, cuts: Sequence[tuple[float | None, float]]) -> list[Point]:
-        """What it comes to at given thresholds and doubts of its first gate; None: without it."""
+        """The point at these thresholds and doubts of the first gate; None: without the gate."""
         cheap_scores = chain.exits[0].cheap.outputs(0, self.X)
         stays, goes = self.right(cheap_scores), self.right(self.costly_scores)
         doubts = {doubt for _, doubt in cuts}
@@ -125,7 +125,7 @@ class HeldOutRows:
         return np.asarray(leading == self.y)
 
     def accuracy(self, scores: Array) -> float:
-        """How often it is, or what ``quality`` says."""
+        """Accuracy, or the value of ``quality``."""
         if self.quality is not None:
             return self.quality(self.y, LINKS[self.link].transform(scores))
         return self._mean(self.right(scores))

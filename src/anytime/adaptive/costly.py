@@ -214,7 +214,7 @@ def _opaque(
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """What an estimator says of rows."""
+    """Predictions of an estimator for rows."""
 
     model: Any
     method: str

@@ -1,4 +1,4 @@
-"""Where rows leave: margins at which the answers of a chain of models are sure enough.
+"""Where rows leave: margins at which the answers of a chain of models are certain enough.
 
 A row goes from model to model and leaves at the first whose margin, how far its leading class is ahead, is large enough; the last
 keeps who is left. For a price of a unit of cost the margins are chosen one after the other, the most expensive first, each the
@@ -26,7 +26,7 @@ _PRICES = np.geomspace(1e-3, 1.0, 60)  # of all that the last model costs, in ro
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What L exits and the model behind them say of some rows.
+    """Scores of L exits, and of the model behind them, for some rows.
 
     Attributes
     ----------
@@ -71,11 +71,11 @@ class Answers:
         return self.mean(self.right, self.leaves(margins))
 
     def mean_cost(self, margins: Array) -> float:
-        """What rows pay on average."""
+        """Mean cost of the rows."""
         return self.mean(self.cost, self.leaves(margins))
 
     def loss(self, margins: Array) -> tuple[float, float]:
-        """How much accuracy is lost against the costly model, and the standard error of that."""
+        """The loss of accuracy against the costly model, and its standard error."""
         return self.loss_of(self.leaves(margins))
 
     def loss_of(self, leaves: NDArray[np.integer]) -> tuple[float, float]:

@@ -250,7 +250,7 @@ class LadderClassifier(AdaptiveClassifier):
         warn_caller(f"{why}: the ladder has {done} of up to {most} exits before its last model")
 
     def _most(self, task: GateTask) -> float:
-        """What the costly model costs at most: an exit as expensive as that is of no use."""
+        """The maximum cost of the costly model: an exit that costs as much is useless."""
         costs, costly = task.costs, task.costly
         groups = costs.closure(costs.groups_of(costly.block.columns(0)))
         return costs.costs.amount(int(costs.prices[groups].sum())) + (costly.cost or self.evaluation_cost)

@@ -1,4 +1,4 @@
-"""What the models of a ladder say of rows, and choices of models and margins among which a budget or a tolerance decides."""
+"""Scores of the models of a ladder for rows, and choices of models and margins among which a budget or a tolerance decides."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ScoredRows:
         return self._after[models]
 
     def answers(self, which: Sequence[int], scores: Sequence[Array] | None = None) -> Answers:
-        """What some of the models come to, by honest scores or others."""
+        """Accuracy and cost of some of the models, by held-out scores or others."""
         link, last, paid = LINKS[self.bench.link], len(which) - 1, self.paid(which)
         scores = [(self.scores if scores is None else scores)[k] for k in which]
         right = np.column_stack([self.bench.right(s) for s in scores])
@@ -135,7 +135,7 @@ class LadderChoice:
 
 
 def _run(bench: HeldOutRows, model: Chain) -> tuple[list[_Bill], Array]:
-    """What rows pay after each stage of a model, and their scores."""
+    """Costs of rows after each stage of a model, and their scores."""
     run = Run(model.without_asking.plan(bench.costs, bench.base, bench.link), bench.X, metered=True)
     bills = []
     for stage in range(run.plan.n_stages):

@@ -1,4 +1,4 @@
-"""Who goes to the costly model: the objective that gate and cheap model share, and its alternating minimisation.
+"""Which rows go to the costly model: the objective that gate and cheap model share, and its alternating minimisation.
 
 A gate ``g`` sends a row to the costly model with probability ``sigma(g(x))``. Gate and cheap model are learned together with
 routing probabilities ``q``, one per training row, by lowering in turns
@@ -211,7 +211,7 @@ class Learned:
 
 
 class PairLearner(Protocol):
-    """What learns a gate and a cheap model for given routing probabilities (the M-step)."""
+    """A learner of a gate and a cheap model for given routing probabilities (the M-step)."""
 
     divergence: Divergence
 

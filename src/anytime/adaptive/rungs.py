@@ -80,7 +80,7 @@ def purchases(
 
 
 def _dearest(order: Sequence[NDArray[np.intp]], costs: BoundCosts, budget: float) -> float:
-    """What the longest beginning of the order costs that is within the budget."""
+    """The cost of the longest prefix of the order within the budget."""
     prices = _beginnings(order, costs)[1]
     return float(max((price for price in prices if price <= budget), default=0.0))
 

@@ -131,7 +131,7 @@ class Chain:
 
     @property
     def costly_alone(self) -> Chain:
-        """What is behind the first gate, for all rows."""
+        """The stages behind the first gate, for all rows."""
         return replace(self, exits=self.exits[1:])
 
     @property

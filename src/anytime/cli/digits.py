@@ -34,7 +34,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Digits:
-    """What the models are trained and judged on."""
+    """The rows on which the models are trained and evaluated."""
 
     costs: FeatureCosts
     train: Part

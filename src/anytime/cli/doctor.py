@@ -115,7 +115,7 @@ def extras(requirements: Iterable[Requirement]) -> dict[str, dict[str, Any]]:
 
 
 def machine_facts() -> dict[str, Any]:
-    """What the package sees of the interpreter and the machine."""
+    """Facts about the interpreter and the machine."""
     import anytime
     from anytime import _native
     from anytime.blas import blas_libraries

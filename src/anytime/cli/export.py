@@ -13,7 +13,7 @@ from anytime.cli.tables import amount, console, note, step
 
 
 class Format(StrEnum):
-    """What can be written."""
+    """Output formats."""
 
     onnx = "onnx"
     c = "c"

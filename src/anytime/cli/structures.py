@@ -48,7 +48,7 @@ def predict_structures(
 
 @dataclass(frozen=True)
 class _StructureRequest:
-    """What is to be labelled, what is wanted of the answers, and within which bounds."""
+    """The structures to label, the wanted outputs, and the bounds."""
 
     data: Path
     output: Path | None

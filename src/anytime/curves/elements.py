@@ -48,7 +48,7 @@ class Elements(NamedTuple):
         return cls(values, owner[kept], kept, len(labels), max((part.ndim for part in labels), default=1))
 
     def flat(self, parts: Any) -> NDArray[Any]:
-        """What a list with one array per structure says of the labelled elements."""
+        """Values of the labelled elements, from a list with one array per structure."""
         arrays = [np.asarray(part) for part in parts]
         joined = np.concatenate([a.reshape(-1, *a.shape[self.depth :]) if a.size else a for a in arrays])
         if len(joined) != self.kept.size:

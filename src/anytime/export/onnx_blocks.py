@@ -1,4 +1,4 @@
-"""What stages other than trees compute, and how scores become answers, in ONNX."""
+"""Stages other than trees, and the step from scores to answers, in ONNX."""
 
 import numpy as np
 

@@ -71,7 +71,7 @@ def to_onnx_blocks(model: Any, folder: str | Path, *, dtype: str = "float32") ->
 
 
 def _model(model: Any, what: Exported, graph: Graph, outputs: list[Any], own: Any, dtype: str) -> Any:
-    """What is in a graph, behind the ``own`` graph of a network where there is one, as a model that has been checked."""
+    """A checked model from a graph, after the ``own`` graph of a network if there is one."""
     element = getattr(onnx.TensorProto, _DTYPES[dtype])
     inputs = [onnx.helper.make_tensor_value_info("X", element, ["rows", what.plan.n_features])]
     nodes, constants = graph.nodes, graph.initialisers

@@ -204,7 +204,7 @@ class PlanGraph:
 
 @dataclass
 class _State:
-    """What is known of rows between two stages: names of tensors, (n, K) or (n, 1). Empty: zero, or False."""
+    """The state of rows between two stages: names of tensors, (n, K) or (n, 1). Empty: zero, or False."""
 
     of: PlanGraph
     sums: str = ""
@@ -263,7 +263,7 @@ class _State:
         return out
 
     def _forget(self, b: int, works: str) -> None:
-        """What other blocks have said of rows whose answer block ``b`` has replaced."""
+        """Outputs of other blocks for rows whose answer block ``b`` has replaced."""
         graph, forest = self.of.graph, isinstance(self.of.plan.blocks[b], TreeBlock)
         others = [c for c in self.trees if c != b]
         if not works:

@@ -58,7 +58,7 @@ def allowance(file_bytes: int) -> int:
 
 @dataclass(frozen=True)
 class _Member:
-    """What the directory says about one member."""
+    """The directory entry of one member."""
 
     name: str
     method: int

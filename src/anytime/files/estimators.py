@@ -344,7 +344,7 @@ def _read_texts(fields: Fields) -> dict[str, str]:
 def describe_model(
     manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], file_bytes: int
 ) -> dict[str, Any]:
-    """What a file holds, in plain values, without building the model or importing its class."""
+    """The contents of a file as plain values, without building the model or importing its class."""
     fields = Fields(dict(manifest), "manifest")
     decoder = Decoder(ArrayShelf(dict(arrays)), allowance(file_bytes))
     plan = fields.inner("plan")

@@ -73,7 +73,7 @@ class GrowingTask:
 
 @dataclass(frozen=True, eq=False)
 class Grown:
-    """What a further fit continues from."""
+    """The state from which a further fit continues."""
 
     task: GrowingTask
     grower: ClassTreeGrower
@@ -120,7 +120,7 @@ def _same(a: NDArray[Any] | None, b: NDArray[Any] | None) -> bool:
 
 
 class BudgetModel(ColumnModel):
-    """What all four share."""
+    """The common part of all four estimators."""
 
     _spreads = "tasks"  # trees side by side
 

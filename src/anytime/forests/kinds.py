@@ -1,4 +1,4 @@
-"""What is special to classes, to numbers, and to a single tree."""
+"""The parts that differ between classification, regression, and a single tree."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

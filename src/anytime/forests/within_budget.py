@@ -160,7 +160,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class Rival:
-    """What a forest must not fall clearly behind of."""
+    """The forest to beat: a forest that is clearly behind it is given up."""
 
     errors: Mapping[int, float]  # its held-out error after some numbers of trees
     error: float  # and in the end

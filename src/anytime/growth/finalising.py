@@ -58,7 +58,7 @@ def strengths(
     | None = None,  # of a batch, on which it runs the network: "gradient" and "cosine"
     random: np.random.Generator | None = None,  # for "random"
 ) -> dict[str, Array]:
-    """How strong each candidate is, by pattern.
+    """Strength of each candidate, by pattern.
 
     By ``criterion``, "weight": |a|. "gradient": |<grad_{x_k} L, op>| on one batch. "cosine": the same divided by both norms.
     "magnitude": the mean square of the op's parameters; one without any is 0. "random": no reason at all.

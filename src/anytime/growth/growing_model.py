@@ -1,4 +1,4 @@
-"""What the estimators of networks that grow share: from rows to a search, from its hull to a plan."""
+"""The common part of the estimators of growing networks: from rows to a search, and from its hull to a plan."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _FEWEST_ROWS = 32  # that say how sure a network may be
 
 
 class GrowingModel(NetworkModel):
-    """What both estimators share."""
+    """The common part of both estimators."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **shared("costs", "budget", "meter", "max_stages", "validation_fraction", "time_budget"),

@@ -296,7 +296,7 @@ class Snapshot:
 
 
 def snapshot(path: str | Path) -> Snapshot:
-    """What a journal says, without disturbing whoever writes it; nothing where there is no journal yet."""
+    """Read a journal without disturbing its writer; empty if there is no journal yet."""
     try:
         with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)) as db:
             db.row_factory = sqlite3.Row

@@ -226,7 +226,7 @@ class GrowthSearch:
                 report(self)
 
     def _next_job(self, max_models: int | None) -> Job | None:
-        """What an idle worker does: children first, then candidates, then a parent is chosen."""
+        """The next job for an idle worker: children first, then candidates, then a parent is chosen."""
         n_models, n_unfinished = self._journal.n_models(), self._journal.n_unfinished()
         if max_models is not None and n_models >= max_models:
             return None

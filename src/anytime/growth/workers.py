@@ -1,4 +1,4 @@
-"""Who runs the jobs of a search: this process, local processes or Ray actors.
+"""Workers that run the jobs of a search: this process, local processes or Ray actors.
 
 Each kind of workers takes a job when it is idle and hands a `Report` back. A worker that dies takes nothing with it but its
 job, which the search queues again.

@@ -105,7 +105,7 @@ class GroupPursuit(AnytimeModel):
         store(self, locals())
 
     def __getattr__(self, name: str) -> Any:
-        """What ``partial_fit`` has made out of date is computed when it is next read."""
+        """Attributes that ``partial_fit`` has made out of date are computed when they are next read."""
         if name in _WORKED_OUT and "_stream" in self.__dict__ and "plan_" not in self.__dict__:
             self._settle()
             return getattr(self, name)

@@ -136,7 +136,7 @@ def certified(
     arrangement: Arrangement,
     recipe: Recipe,
 ) -> Certificate:
-    """What is proved of a run, in units of the prices."""
+    """The certificate of a run, in units of the prices."""
     costs, prices = arrangement.costs.costs, arrangement.prices()
     by_rate = recipe.cost_aware or np.ptp(prices.prices(np.arange(prices.n_elements))) == 0
     return Certificate(

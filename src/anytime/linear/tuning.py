@@ -115,7 +115,7 @@ def least_norm(oracle: PursuitOracle, S: Array) -> Path:
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """What held-out rows say of an order."""
+    """Held-out losses of an order."""
 
     ridges: Array  # (S,): the ridge of each prefix that is worth having
     losses: (

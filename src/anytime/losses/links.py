@@ -52,7 +52,7 @@ class Link:
         return (scores[:, 0] > 0).astype(np.intp) if self.binary else scores.argmax(axis=1)
 
     def margin(self, scores: Array) -> Array:
-        """How far the leading class is ahead, (n,): ``|f|`` for two classes on one score, top minus second otherwise."""
+        """Lead of the leading class, (n,): ``|f|`` for two classes on one score, top minus second otherwise."""
         if scores.shape[1] == 1:
             return np.abs(scores[:, 0])
         top = np.partition(scores, -2, axis=1)

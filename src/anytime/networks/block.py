@@ -216,7 +216,7 @@ class NetworkBlock(Block):
     def _batch(
         self, first: int, stage: int, X: Array, rows: slice, kept: Activations | None
     ) -> NDArray[np.float32] | None:
-        """What the head of ``stage`` says of one batch; None where the memory of the device is too small for it."""
+        """Outputs of the head of ``stage`` for one batch; None if the memory of the device is too small."""
         began = time.perf_counter()
         try:
             state = None if kept is None else kept.take(rows)
@@ -292,7 +292,7 @@ class NetworkBlock(Block):
         return False
 
     def _scores_of(self, stage: int, state: Any) -> NDArray[np.float32]:
-        """What the head of a stage says."""
+        """Outputs of the head of a stage."""
         # the last bits of a double depend on how many rows were multiplied together: single precision leaves them out
         scores: NDArray[np.float32] = self._heads[stage](state).float().cpu().numpy()  # waits for the device
         return scores

@@ -1,4 +1,4 @@
-"""What networks are given: tensors, data sets of torch, images in any order of channels."""
+"""Inputs of networks: tensors, data sets of torch, images in any order of channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long blocks and heads take: learned while they run, on a processor and on a GPU that works behind the program's back."""
+"""How long blocks and heads take: learned while they run, on a processor, and on a GPU, which computes asynchronously."""
 
 from __future__ import annotations
 

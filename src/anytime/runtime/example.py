@@ -185,7 +185,7 @@ class Example:
     # ------------------------------------------------------------------ state
 
     def state(self) -> dict[str, Any]:
-        """What continues this example elsewhere. Extractors under way are not part of it: they would be called again."""
+        """State from which this example continues elsewhere, without running extractors: they would be called again."""
         return {
             "raw": self.raw,
             "X": self.X.copy(),

@@ -1,4 +1,4 @@
-"""What a runtime looks up about a model and its extractors, worked out once and shared by all sessions."""
+"""Look-up tables of a model and its extractors, computed once and shared by all sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What new rows pay for a pruning.
+"""Costs of new rows for a pruning.
 
 A pruning is chosen because the rows that pay for it pay little; other rows pay more, the more so the fewer rows chose it. So rows
 are dealt into folds, prunings are found without each fold in turn, and what its rows pay is compared with what the others pay.
