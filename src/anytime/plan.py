@@ -274,7 +274,7 @@ class Plan:
             paces[stage] = max(pace, (paces.get(stage, pace) + pace) / 2)
 
     def likely_seconds(self, stage: int, n_rows: int) -> float:
-        """Estimate the seconds that a stage rarely exceeds, by earlier runs of it or of the nearest one; else the upper estimate."""
+        """Estimate seconds that a stage rarely exceeds, by earlier runs of it or of the nearest one; else the upper estimate."""
         upper, paces = self.seconds(stage, n_rows), self._paces.get(n_rows.bit_length())
         if not paces:
             return upper
