@@ -127,7 +127,7 @@ def _attach(model: Any) -> None:
     blocks = []
     for block in model.plan_.blocks:
         if isinstance(block, CostlyBlock):  # without probe rows, which would give the stand-in away
-            block.probe = block.said = None
+            block.probe = block.probe_answers = None
             width = block.n_classes if block.calibration is None else len(block.calibration) - 1
             block = block.attached(lambda X, width=width: np.full((len(X), width), 0.5))
         blocks.append(block)

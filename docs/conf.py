@@ -64,7 +64,7 @@ def _skip_generated(app, what, name, obj, skip, options):  # type: ignore[no-unt
 
 def _signature(app, what, name, obj, options, signature_, annotation):  # type: ignore[no-untyped-def]
     """Show the parameters that an estimator takes; autodoc reads those of the function that passes them on."""
-    if what != "class" or not hasattr(obj.__init__, "__signature__"):
+    if what != "class" or not hasattr(obj, "get_params"):
         return None
     taken = [
         parameter.replace(annotation=Parameter.empty) for parameter in signature(obj).parameters.values()

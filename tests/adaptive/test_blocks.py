@@ -55,7 +55,7 @@ def test_a_file_keeps_the_name_and_what_the_model_said_of_probe_rows():
         ({"said": np.zeros((3, 2))}, "do not match"),
         ({"said": np.full((5, 2), np.nan)}, "must be finite"),
         ({"probe": None}, "do not match"),
-        ({"calibration": np.zeros((3, 1))}, "all but the first are calibrated"),
+        ({"calibration": np.zeros((3, 1))}, "all but the first need a calibration"),
         ({"columns": np.array([-1], dtype=np.int32)}, "columns from 0 on"),
     ],
 )
