@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import json
 import re
 import signal
 import sys
@@ -15,6 +16,7 @@ from types import ModuleType
 
 import pytest
 from markdown_it import MarkdownIt
+from PIL import Image
 
 import anytime as at
 from tests.optional import installed_names, skip_without_torch
@@ -146,6 +148,20 @@ def test_the_reference_lists_every_public_name_once() -> None:
     listed = re.findall(r"^   anytime\.(\w+)$", index, re.MULTILINE)
     absent = set(at.__all__).difference(installed_names())  # where there is no torch
     assert sorted(name for name in listed if name not in absent) == sorted(PUBLIC)
+
+
+def test_slider_of_the_front_page_has_label_maps_and_numbers_for_every_stage() -> None:
+    page = (ROOT / "docs/front_page.html").read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="street-numbers">(.*?)</script>', page)
+    assert found, "run docs/front_page.py"
+    numbers = json.loads(found[1])
+    with Image.open(ROOT / "docs/_static/street.png") as street:
+        width, height = street.size
+    with Image.open(ROOT / "docs/_static/street_labels.png") as strip:
+        assert strip.size == (width, height * len(numbers["ms"]))
+    assert len(numbers["right"]) == len(numbers["looked"]) == len(numbers["ms"]) > 10
+    assert numbers["ms"] == sorted(numbers["ms"])
+    assert numbers["right"][1] < numbers["right"][-1]
 
 
 def commands_on_pages() -> list[tuple[str, str, str]]:
