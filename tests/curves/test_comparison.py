@@ -143,6 +143,29 @@ def test_report_shows_numbers_of_single_rows(tmp_path):
     assert "nan" not in page[page.index('<section id="rows"') :].split("</section>")[0]
 
 
+def test_report_shows_by_how_much_each_purchase_moved_an_answer(tmp_path):
+    """The changes in the table of an explanation add up from the value before the first purchase to the last."""
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    costs = at.FeatureCosts({"a": 1.0, EVIL: 2.0}, groups={"a": [0], EVIL: [1]})
+    model = at.SpeedBoostClassifier(n_estimators=20, costs=costs).fit(X, y := X[:, 0] + X[:, 1] > 0)
+    why, comparison = at.explain(model, X[0], label=True), compare({"m": model}, X, y)
+    page = comparison.report(tmp_path / "r.html", paths={"why": why}).read_text(encoding="utf-8")
+    section = page[page.index('<section id="rows"') :].split("</section>")[0]
+    rows = re.findall(
+        r'<tr><th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td></tr>', section
+    )
+    assert [html.unescape(bought) for bought, *_ in rows] == [
+        "nothing",
+        *(", ".join(g) for g, _, _ in why.by_purchase()),
+    ]
+    assert "probability of True" in section
+    values = [float(value) for *_, value in rows]
+    changes = [float(change.replace("\u2212", "-")) for _, _, change, _ in rows[1:]]
+    assert np.diff(values) == pytest.approx(changes, abs=1e-3)
+    assert values[-1] == pytest.approx(why.value, abs=1e-4)
+    assert EVIL not in section
+
+
 def test_report_of_one_flat_free_curve(tmp_path):
     """Nothing costs anything and nothing is known: the page still says what there is, without a NaN in its JSON."""
     page = (

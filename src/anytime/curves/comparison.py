@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from anytime.advice import PurchasePath
+    from anytime.explanations import Explanation
 
 SHARES = (0.90, 0.95, 0.99)
 
@@ -237,7 +238,7 @@ class Comparison:
         path: str | Path,
         *,
         title: str = "Quality under a budget",
-        paths: Mapping[str, PurchasePath] | None = None,
+        paths: Mapping[str, PurchasePath | Explanation] | None = None,
     ) -> Path:
         """Write one self-contained HTML page: curves, a budget slider, a table, and what each model buys.
 
@@ -249,8 +250,9 @@ class Comparison:
             Where to write it.
         title : str
             Heading of the page.
-        paths : mapping from name to PurchasePath, default=None
-            Single rows, each with what ``model.path`` says of it: the page shows what was bought, and how the answer moved.
+        paths : mapping from name to PurchasePath or Explanation, default=None
+            Single rows, each with what ``model.path`` or ``at.explain`` says of it: the page shows what was bought, and how the
+            answer moved; for an explanation, by how much each purchase moved it.
         """
         from anytime.curves.report import render
 

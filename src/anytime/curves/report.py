@@ -19,9 +19,10 @@ from anytime.curves.report_paths import render_paths
 if TYPE_CHECKING:
     from anytime.advice import PurchasePath
     from anytime.curves.comparison import Comparison
+    from anytime.explanations import Explanation
 
 
-def render(comparison: Comparison, title: str, paths: Mapping[str, PurchasePath]) -> str:
+def render(comparison: Comparison, title: str, paths: Mapping[str, PurchasePath | Explanation]) -> str:
     """The page as text."""
     template = resources.files("anytime.curves").joinpath("report.html").read_text(encoding="utf-8")
     parts = {

@@ -1,4 +1,4 @@
-"""What models buy for single rows, as part of the page of a comparison: a picture and a table for each row."""
+"""What models buy for single rows and what moved the answers, as part of the page of a comparison: a picture and a table each."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from anytime.advice import PurchasePath
+from anytime.explanations import Explanation
 
 __all__ = ["render_paths"]
 
@@ -18,10 +19,10 @@ _STEP, _LEAST_WIDTH, _HEIGHT, _LEFT, _TOP = (
     56,
     34,
 )  # of a drawing; names and numbers stand left and on top
-_LETTERS = 13  # of a group's name in the drawing; the table has all of it
+_LETTERS = 12  # of a group's name in the drawing; the table has all of it
 
 
-def render_paths(paths: Mapping[str, PurchasePath]) -> str:
+def render_paths(paths: Mapping[str, PurchasePath | Explanation]) -> str:
     """The section of the page; nothing where there are no rows."""
     if not paths:
         return ""
@@ -33,49 +34,78 @@ def render_paths(paths: Mapping[str, PurchasePath]) -> str:
     )
 
 
-def _of_row(name: str, path: PurchasePath) -> str:
-    lines, unit = path.table(), f" ({html.escape(path.steps[0].unit)})" if path.steps[0].unit else ""
-    certain = lines[0]["probability"] is not None
-    head = ["bought", f"paid{unit}", "answer", *(["probability"] if certain else [])]
-    cells = []
-    for line in lines:
-        bought = "nothing" if line["bought"] is None else html.escape(str(line["bought"]))
-        numbers = [f"{line['cost']:g}", _in_words(line["prediction"])]
-        numbers += [f"{line['probability']:.2f}"] if certain else []
-        cells.append(
-            f'<tr><th scope="row">{bought}</th>' + "".join(f"<td>{n}</td>" for n in numbers) + "</tr>"
-        )
+def _of_row(name: str, path: PurchasePath | Explanation) -> str:
+    picture, head, rows = _explained(path) if isinstance(path, Explanation) else _bought(path)
     heads = "".join(f'<th scope="col">{word}</th>' for word in head)
-    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(cells)}</tbody></table>"
+    cells = "".join(
+        f'<tr><th scope="row">{html.escape(bought)}</th>'
+        + "".join(f"<td>{n}</td>" for n in numbers)
+        + "</tr>"
+        for bought, *numbers in rows
+    )
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{cells}</tbody></table>"
     return (
-        f'<div class="buys"><h3>{html.escape(name)}</h3>{_picture(path)}'
+        f'<div class="buys"><h3>{html.escape(name)}</h3>{picture}'
         f"<details><summary>The purchases as a table</summary>{table}</details></div>\n"
     )
 
 
-def _picture(path: PurchasePath) -> str:
-    """A staircase: purchases to the right, with what was paid by then; the probability of the answer or the number upwards."""
-    lines = path.table()
+def _bought(path: PurchasePath) -> tuple[str, list[str], list[list[str]]]:
+    """Purchases as recommended one by one: the answer after each, with its probability."""
+    lines, unit = path.table(), f" ({html.escape(path.steps[0].unit)})" if path.steps[0].unit else ""
     certain = lines[0]["probability"] is not None
-    heights = np.array([float(line["probability" if certain else "prediction"]) for line in lines])
-    low, high = (0.0, 1.0) if certain else (float(heights.min()), float(heights.max()))
-    width = max(_STEP * len(lines), _LEAST_WIDTH)
-    x = [_LEFT + (width - 2 * _LEFT) * i / max(len(lines) - 1, 1) for i in range(len(lines))]
-    y = [_HEIGHT - 24 - (_HEIGHT - 24 - _TOP) * (h - low) / ((high - low) or 1.0) for h in heights.tolist()]
+    answers = [_in_words(line["prediction"]) for line in lines]
+    names = ["nothing" if line["bought"] is None else str(line["bought"]) for line in lines]
+    numbers = [[f"{line['cost']:g}", answer] for line, answer in zip(lines, answers, strict=True)]
+    if certain:
+        numbers = [[*row, f"{line['probability']:.2f}"] for row, line in zip(numbers, lines, strict=True)]
+    picture = _picture(
+        [line["cost"] for line in lines],
+        [float(line["probability" if certain else "prediction"]) for line in lines],
+        [[*([_short(name)] * (i > 0)), *([answers[i]] * certain)] for i, name in enumerate(names)],
+        "; ".join(str(path).splitlines()),
+        certain,
+    )
+    head = ["bought", f"paid{unit}", "answer", *(["probability"] if certain else [])]
+    return picture, head, [[name, *row] for name, row in zip(names, numbers, strict=True)]
+
+
+def _explained(path: Explanation) -> tuple[str, list[str], list[list[str]]]:
+    """Purchases with the changes of one value, which add up to the last."""
+    lines = path.table()
+    names = [line["bought"] or "nothing" for line in lines]
+    changes = ["", *(f"{line['change']:+.3g}".replace("-", "\u2212") for line in lines[1:])]
+    picture = _picture(
+        [line["cost"] for line in lines],
+        [line["value"] for line in lines],
+        [[_short(name), change] if change else [] for name, change in zip(names, changes, strict=True)],
+        "; ".join(str(path).splitlines()),
+        path.label is not None,
+    )
+    rows = [
+        [name, f"{line['cost']:g}", change, f"{line['value']:.4g}"]
+        for name, line, change in zip(names, lines, changes, strict=True)
+    ]
+    return picture, ["bought", "paid", "change", html.escape(path.what)], rows
+
+
+def _picture(costs: list[float], heights: list[float], said: list[list[str]], title: str, share: bool) -> str:
+    """A staircase: purchases to the right, with what was paid by then; a probability (``share``) or a number upwards."""
+    low, high = (0.0, 1.0) if share else (min(heights), max(heights))
+    n, width = len(costs), max(_STEP * len(costs), _LEAST_WIDTH)
+    x = [_LEFT + (width - 2 * _LEFT) * i / max(n - 1, 1) for i in range(n)]
+    y = [_HEIGHT - 24 - (_HEIGHT - 24 - _TOP) * (h - low) / ((high - low) or 1.0) for h in heights]
     steps = "".join(f"H{right:.1f}V{up:.1f}" for right, up in zip(x[1:], y[1:], strict=True))
     drawn = [f'<path class="line" d="M{x[0]:.1f} {y[0]:.1f}{steps}"/>']
-    for line, right, up in zip(lines, x, y, strict=True):
-        said = [_short(str(line["bought"]))] if line["bought"] is not None else []
-        said += [_in_words(line["prediction"])] if certain else []
+    for cost, words, right, up in zip(costs, said, x, y, strict=True):
         drawn.append(f'<circle class="dot" cx="{right:.1f}" cy="{up:.1f}" r="5"/>')
         drawn += [
-            f'<text x="{right:.1f}" y="{up - 9 - 14 * (len(said) - 1 - i):.1f}" text-anchor="middle">{html.escape(word)}</text>'
-            for i, word in enumerate(said)
+            f'<text x="{right:.1f}" y="{up - 9 - 14 * (len(words) - 1 - i):.1f}" text-anchor="middle">{html.escape(word)}</text>'
+            for i, word in enumerate(words)
         ]
-        drawn.append(f'<text x="{right:.1f}" y="{_HEIGHT - 4}" text-anchor="middle">{line["cost"]:g}</text>')
+        drawn.append(f'<text x="{right:.1f}" y="{_HEIGHT - 4}" text-anchor="middle">{cost:g}</text>')
     for value, up in ((low, _HEIGHT - 24), (high, _TOP)):
         drawn.append(f'<text x="0" y="{up + 4}">{value:.4g}</text>')
-    title = "; ".join(str(path).splitlines())
     return (
         f'<div class="scroll" tabindex="0"><svg width="{width}" height="{_HEIGHT}" role="img" style="--c: var(--c0)">'
         f"<title>{html.escape(title)}</title>{''.join(drawn)}</svg></div>"
