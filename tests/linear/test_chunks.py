@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -107,12 +108,25 @@ def test_what_is_fitted_is_worked_out_when_asked_for_whatever_it_is():
 
 def test_after_fit_a_new_stream_begins_and_fit_forgets_the_stream():
     model = Regressor(costs=COSTS, l2_regularization=0.1).fit(X[:50], Y[:50])
-    model.partial_fit(X[50:], Y[50:])
+    with pytest.warns(UserWarning, match="keeps no moments of its rows; a new stream starts"):
+        model.partial_fit(X[50:], Y[50:])
     assert_same(model, Regressor(costs=COSTS, l2_regularization=0.1).fit(X[50:], Y[50:]))
     assert_same(model.fit(X[:50], Y[:50]), Regressor(costs=COSTS, l2_regularization=0.1).fit(X[:50], Y[:50]))
     labelled = Classifier(loss="squared", l2_regularization=0.1).fit(X, LABELS)
-    labelled.partial_fit(X[:60], np.full(60, "no"))  # the labels of fit are remembered
+    with pytest.warns(UserWarning, match="a new stream starts"):
+        labelled.partial_fit(X[:60], np.full(60, "no"))  # the labels of fit are remembered
     assert labelled.classes_.tolist() == ["no", "perhaps", "yes"]
+
+
+def test_a_model_of_a_file_begins_a_new_stream_and_says_so(tmp_path):
+    Regressor(costs=COSTS, l2_regularization=0.1).partial_fit(X[:50], Y[:50]).save(tmp_path / "m.anytime")
+    model = at.load(tmp_path / "m.anytime")
+    with pytest.warns(UserWarning, match="loaded from a file, and keeps no moments"):
+        model.partial_fit(X[50:], Y[50:])
+    assert_same(model, Regressor(costs=COSTS, l2_regularization=0.1).fit(X[50:], Y[50:]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.partial_fit(X[:50], Y[:50])
 
 
 def test_a_stream_can_be_put_away_and_goes_on():

@@ -36,7 +36,7 @@ from anytime.parameters import PARAMETERS, store
 from anytime.plan import Plan
 from anytime.rows import Rows
 from anytime.spreading import SpreadRows, read_rows
-from anytime.validation import validated
+from anytime.validation import validated, warn_caller
 
 Array = NDArray[np.float64]
 
@@ -183,9 +183,9 @@ class GroupPursuit(AnytimeModel):
     ) -> Self:
         """Add rows to those of earlier calls, keeping only their second moments: memory O(d²), whatever the number of rows.
 
-        The sequence is computed when the model is next used, so a long stream costs one pass and one sequence. After ``fit``, a
-        new stream starts, without the rows of ``fit``. Squared loss only (for a classifier: ``loss="squared"``), without
-        ``norm_bound``.
+        The sequence is computed when the model is next used, so a long stream costs one pass and one sequence. After ``fit``, and
+        in a model that was loaded from a file, a new stream starts, with a warning: only a pickle keeps the moments of a stream.
+        Squared loss only (for a classifier: ``loss="squared"``), without ``norm_bound``.
 
         Parameters
         ----------
@@ -207,6 +207,11 @@ class GroupPursuit(AnytimeModel):
         y = _weighing(X, y, sample_weight)[1]
         X, targets, weight = _weighing(X, targets, sample_weight)
         weight = fresh._weighed_by_class(y, weight, streaming=True)
+        if stream is None and "plan_" in self.__dict__:
+            warn_caller(
+                "partial_fit: the model was fitted by fit or loaded from a file, and keeps no moments of its rows; a new stream "
+                "starts"
+            )
         if stream is None:
             fresh._arranged()  # prices that do not fit raise now, not when the stream has ended
             fresh._stream = _MomentStream(fresh, targets.shape[1])
