@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anytime._native import Ledger, StopFlag
+from anytime._native import Ledger, StopFlag, forest_scores, logistic, use_vectors, vectors, vectors_in_use
 from anytime.trees.arrays import LEAF
 from tests.native.cases import forest_of, ints, run, seeds, shapes, table_of
 from tests.reference import trees as reference
@@ -100,10 +100,19 @@ def test_metered_rows_pay_for_their_own_path_within_budget(seed, costs, shape):
     np.testing.assert_array_equal(acc, before)  # broke rows stay where they are
 
 
+@pytest.fixture(params=vectors())
+def instructions(request):
+    """Each instruction set of this machine, in use."""
+    before = vectors_in_use()
+    use_vectors(request.param)
+    yield request.param
+    use_vectors(before)
+
+
 @pytest.mark.parametrize("n_features", [5, 150])
 @pytest.mark.parametrize("most_trees", [1, 4])
 @pytest.mark.parametrize("n_outputs", [1, 3])
-def test_many_metered_rows_pay_what_few_pay(n_features, most_trees, n_outputs):
+def test_many_metered_rows_pay_what_few_pay(instructions, n_features, most_trees, n_outputs):
     """Many rows are scanned and know what they owe by their leaf; few walk. Ledgers, stages and sums are the same."""
     random = np.random.default_rng(n_features + most_trees)
     shape = Shape(
@@ -134,6 +143,42 @@ def test_many_metered_rows_pay_what_few_pay(n_features, most_trees, n_outputs):
     few = [metered(part) for part in np.array_split(np.arange(n), 10)]
     for together, apart in zip(metered(np.arange(n)), zip(*few, strict=True), strict=True):
         np.testing.assert_array_equal(together, np.concatenate(apart))
+
+
+@pytest.mark.parametrize("mean", [False, True])
+@pytest.mark.parametrize("budget", [None, 0, 20, 2**62])
+def test_scores_in_one_call_are_those_of_a_run(instructions, budget, mean):
+    """One budget and one stage for all rows, from the start; None: nobody pays."""
+    random = np.random.default_rng(3)
+    trees = random_forest(random, Shape(n_features=5, n_stages=30, most_leaves=30))
+    forest = forest_of(trees)
+    X, until, base = random_rows(random, trees, 200), 25, np.array([0.3])
+    table, evaluation = table_of([3, 1, 4, 1, 5], [[]] * 5, range(5)), np.ones(30, np.int64)
+    acc, done = np.zeros((200, 1), np.int64), np.zeros(200, np.int32)
+    limit, most = np.full(200, until, np.int32), np.full(200, budget or 0)
+    if budget is None:
+        forest.run(X, acc, done, limit)
+        scores = forest_scores(forest, X, until, base, mean)
+    else:
+        forest.run_metered(X, acc, done, limit, Ledger(table, 200), evaluation, most)
+        scores = forest_scores(forest, X, until, base, mean, 1, table, evaluation, budget)
+        assert budget != 20 or 0 < done.min() < done.max() < until
+    total = acc * forest.unit
+    averages = np.where(done[:, None] > 0, total / np.maximum(done[:, None], 1), base)
+    np.testing.assert_array_equal(scores, averages if mean else base + total)
+    with pytest.raises(ValueError, match="must lie in"):
+        forest_scores(forest, X, 31, base, mean)
+    with pytest.raises(ValueError, match="base"):
+        forest_scores(forest, X, 1, np.zeros(2), mean)
+
+
+def test_probabilities_of_two_classes():
+    odds = np.array([[-800.0], [-1.5], [0.0], [2.5], [np.inf], [np.nan]])
+    with np.errstate(over="ignore"):
+        second = 1.0 / (1.0 + np.exp(-odds[:, 0]))
+    probabilities = logistic(odds)
+    np.testing.assert_allclose(probabilities[:, 1], second, rtol=1e-15)
+    np.testing.assert_array_equal(probabilities[:, 0], 1.0 - probabilities[:, 1])
 
 
 @given(seed=seeds, shape=shapes.filter(lambda s: s.n_features == 5))

@@ -20,6 +20,18 @@ def softmax_pull(
     scores: NDArray[_Floating], classes: NDArray[np.int64], weight: NDArray[_Floating]
 ) -> NDArray[_Floating]: ...
 def is_within(X: NDArray[np.float64], largest: float, missing: bool) -> bool: ...
+def forest_scores(
+    forest: Forest,
+    X: NDArray[np.float64],
+    until: int,
+    base: NDArray[np.float64],
+    mean: bool,
+    threads: int = 1,
+    table: CostTable | None = None,
+    evaluation: NDArray[np.int64] | None = None,
+    budget: int = 0,
+) -> NDArray[np.float64]: ...
+def logistic(log_odds: NDArray[np.float64]) -> NDArray[np.float64]: ...
 
 class StopFlag:
     """A flag that native loops read without holding the interpreter's lock."""

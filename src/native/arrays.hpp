@@ -51,6 +51,7 @@ inline void check_length(size_t found, size_t expected, const char* name) {
 class GrownTree;
 nb::dict tree_arrays(const GrownTree& tree);  // the fields of TreeArrays; bind_grow.cpp
 
+void bind_answers(nb::module_& m);       // bind_answers.cpp
 void bind_bandit(nb::module_& m);        // bind_bandit.cpp
 void bind_class_grow(nb::module_& m);    // bind_class_grow.cpp
 void bind_coded(nb::module_& m);         // bind_coded.cpp

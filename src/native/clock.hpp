@@ -84,16 +84,15 @@ class Watch {
       : deadline_ns_(to_ns(deadline_seconds)), stop_(stop), poll_(poll) {}
 
   bool armed() const noexcept { return stop_ != nullptr || poll_ != nullptr || deadline_ns_ != kNever; }
-  bool expired() const noexcept {
-    if (stop_ != nullptr && stop_->is_set()) return true;
-    if (poll_ != nullptr && poll_->stopped()) return true;
-    return deadline_ns_ != kNever && monotonic_ns() >= deadline_ns_;
+  bool expired() const noexcept { return left_ns() <= 0; }
+  // Nanoseconds until the deadline; none are left where a stop was asked for.
+  int64_t left_ns() const noexcept {
+    if (stop_ != nullptr && stop_->is_set()) return 0;
+    if (poll_ != nullptr && poll_->stopped()) return 0;
+    return deadline_ns_ == kNever ? kNever : deadline_ns_ - monotonic_ns();
   }
-  // Whether nothing can stop this for at least `ns` nanoseconds.
-  bool is_far(int64_t ns) const noexcept {
-    if (stop_ != nullptr || poll_ != nullptr) return false;
-    return deadline_ns_ == kNever || monotonic_ns() < deadline_ns_ - ns;
-  }
+  // Whether only the clock can stop this.
+  bool is_deadline() const noexcept { return stop_ == nullptr && poll_ == nullptr; }
 
  private:
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();

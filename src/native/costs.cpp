@@ -1,7 +1,6 @@
 #include "costs.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -26,6 +25,7 @@ CostTable::CostTable(std::span<const int64_t> prices, std::span<const int64_t> r
       column_group_(column_group.begin(), column_group.end()) {
   check_arrays();
   build_closures();
+  add_up_bytes();
 }
 
 void CostTable::check_arrays() const {
@@ -111,6 +111,18 @@ void CostTable::build_closures() {
   for (const auto& list : closed) {
     closure_.insert(closure_.end(), list.begin(), list.end());
     closure_start_.push_back(static_cast<int64_t>(closure_.size()));
+  }
+}
+
+void CostTable::add_up_bytes() {
+  if (prices_.size() > kMostTabled) return;
+  byte_prices_.assign((prices_.size() + 63) / 64 * 8 * 256, 0);
+  for (size_t i = 0; i < byte_prices_.size(); ++i) {
+    const size_t groups = i % 256, first = i / 256 * 8;
+    if (groups == 0) continue;
+    const auto group = first + static_cast<size_t>(std::countr_zero(groups));  // all but the first are known
+    byte_prices_[i] =
+        byte_prices_[i - groups + (groups & (groups - 1))] + (group < prices_.size() ? prices_[group] : 0);
   }
 }
 
@@ -220,23 +232,6 @@ bool Ledger::try_charge(int64_t row, int64_t ticks, int64_t budget) noexcept {
   auto& paid = paid_[static_cast<size_t>(row)];
   if (budget < paid || ticks > budget - paid) return false;  // this form cannot overflow: 0 <= paid <= budget
   paid += ticks;
-  return true;
-}
-
-bool Ledger::try_pay(int64_t row, const uint64_t* groups, int64_t ticks, int64_t budget) noexcept {
-  uint64_t* bits = bits_.data() + static_cast<size_t>(row * words_);
-  int64_t price = 0;  // all groups together cost less than 2^62
-  for (int64_t w = 0; w < words_; ++w) {
-    for (uint64_t missing = groups[w] & ~bits[w]; missing != 0; missing &= missing - 1) {
-      price += table_->own_price(static_cast<int32_t>(64 * w + std::countr_zero(missing)));
-    }
-  }
-  if (!try_charge(row, ticks, budget)) return false;
-  if (!try_charge(row, price, budget)) {
-    refund(row, ticks);
-    return false;
-  }
-  for (int64_t w = 0; w < words_; ++w) bits[w] |= groups[w];
   return true;
 }
 

@@ -1,6 +1,7 @@
 // What an example has paid for. Prices are whole ticks, so that sums are exact in any order.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -31,6 +32,20 @@ class CostTable {
   std::vector<int32_t> closed_union(std::span<const int32_t> groups) const;
   int64_t price(std::span<const int32_t> groups) const;
 
+  // Ticks for the groups in a word of a bit set, without what they require.
+  int64_t price_of(size_t word, uint64_t groups) const noexcept {
+    int64_t sum = 0;
+    if (byte_prices_.empty()) {
+      for (; groups != 0; groups &= groups - 1) {
+        sum += prices_[64 * word + static_cast<size_t>(std::countr_zero(groups))];
+      }
+      return sum;
+    }
+    const int64_t* prices = byte_prices_.data() + word * 8 * 256;
+    for (int byte = 0; byte < 8; ++byte, prices += 256) sum += prices[groups >> (8 * byte) & 0xff];
+    return sum;
+  }
+
   void check_group(int64_t group) const;
 
   std::span<const int64_t> prices() const noexcept { return prices_; }
@@ -39,8 +54,11 @@ class CostTable {
   std::span<const int32_t> column_group() const noexcept { return column_group_; }
 
  private:
+  static constexpr size_t kMostTabled = 256;  // groups: the prices of eight at a time fill 64 KiB
+
   void check_arrays() const;
   void build_closures();
+  void add_up_bytes();
 
   std::vector<int64_t> prices_;
   std::vector<int64_t> require_start_;
@@ -48,6 +66,8 @@ class CostTable {
   std::vector<int32_t> column_group_;
   std::vector<int64_t> closure_start_;
   std::vector<int32_t> closure_;
+  std::vector<int64_t>
+      byte_prices_;  // (bytes of a bit set, 256): of all sets of eight groups; none where there are many
 };
 
 // Per row: the groups bought (each once, with what they require) and the ticks paid.
@@ -79,7 +99,28 @@ class Ledger {
   bool try_charge(int64_t row, int64_t ticks, int64_t budget) noexcept;
   // Pays `ticks` and for the groups of a bit set that is closed (words_per_row words), if the row can afford
   // all of it.
-  bool try_pay(int64_t row, const uint64_t* groups, int64_t ticks, int64_t budget) noexcept;
+  bool try_pay(int64_t row, const uint64_t* groups, int64_t ticks, int64_t budget) noexcept {
+    int64_t& paid = paid_[static_cast<size_t>(row)];
+    if (budget < paid || ticks > budget - paid)
+      return false;  // this form cannot overflow: 0 <= paid <= budget
+    uint64_t* bits = bits_.data() + static_cast<size_t>(row * words_);
+    int64_t price = 0;  // all groups together cost at most 2^62
+    for (int64_t w = 0; w < words_; ++w) {
+      price += table_->price_of(static_cast<size_t>(w), groups[w] & ~bits[w]);
+    }
+    if (price > budget - paid - ticks) return false;
+    paid += ticks + price;
+    for (int64_t w = 0; w < words_; ++w) bits[w] |= groups[w];
+    return true;
+  }
+  // What a row has paid, and the first word of what it has bought: for loops that keep the rules themselves.
+  struct Account {
+    int64_t& paid;
+    uint64_t& bought;
+  };
+  Account account(int64_t row) noexcept {
+    return {paid_[static_cast<size_t>(row)], bits_[static_cast<size_t>(row * words_)]};
+  }
   // Takes back a charge that was just made.
   void refund(int64_t row, int64_t ticks) noexcept { paid_[static_cast<size_t>(row)] -= ticks; }
   // The state of a row, and back to the one that was kept last.

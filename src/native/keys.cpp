@@ -236,7 +236,6 @@ ANYTIME_AVX512 inline __m512i replaced(__m512i ranks, uint64_t rows, uint16_t ra
 }
 
 constexpr size_t kFewRows = kBinTogether * kLanes;
-constexpr size_t kColumnsTogether = 8;  // eights of columns
 static_assert(kFewRows == 64 && FewTests::kColumns == 8);
 
 // A row's answers to the tests of eight columns, a bit for each.
@@ -244,21 +243,44 @@ struct FewBits {
   alignas(64) uint8_t above[kFew][kFewRows], nan[kFewRows];
 };
 
+// A row's answers; what all rows share stays in registers. kMost tests, and whether a value may be missing in
+// a way that more than its NaN says.
+template <int kMost, bool kPlain, class Rank>
 ANYTIME_AVX512 inline void compare_few(bool float32_input, const FewTests::Columns& columns,
-                                       const double* x_row, size_t row, FewBits& bits) noexcept {
-  __m512d x = _mm512_maskz_loadu_pd(columns.read, x_row + columns.first);
-  if (float32_input) x = _mm512_cvtps_pd(_mm512_cvtpd_ps(x));
-  x = _mm512_fixupimm_pd(x, x, _mm512_loadu_si512(columns.fix_up), 0);
-  if (columns.zero_is_missing != 0) {
-    const __mmask8 zero =
-        _mm512_mask_cmp_pd_mask(columns.zero_is_missing, _mm512_abs_pd(x), _mm512_set1_pd(kZero), _CMP_LE_OQ);
-    x = _mm512_mask_mov_pd(x, zero, _mm512_loadu_pd(columns.missing));
+                                       std::span<const PackRows<Rank>> packs, FewBits& bits) noexcept {
+  __m512d thresholds[kMost];
+#pragma GCC unroll 4
+  for (int j = 0; j < kMost; ++j) thresholds[j] = _mm512_loadu_pd(columns.thresholds[j]);
+  const __m512i fix_up = _mm512_loadu_si512(columns.fix_up);
+  const __mmask8 read = columns.read;
+  const auto first = static_cast<size_t>(columns.first);
+  uint8_t *above = bits.above[0], *nan = bits.nan;
+  for (const PackRows<Rank>& pack : packs) {
+    for (int i = 0; i < kLanes; ++i, ++above, ++nan) {
+      __m512d x = _mm512_maskz_loadu_pd(read, pack.row[i] + first);
+      if (!kPlain && float32_input) x = _mm512_cvtps_pd(_mm512_cvtpd_ps(x));
+      x = _mm512_fixupimm_pd(x, x, fix_up, 0);
+      if constexpr (!kPlain) {
+        const __mmask8 zero = _mm512_mask_cmp_pd_mask(columns.zero_is_missing, _mm512_abs_pd(x),
+                                                      _mm512_set1_pd(kZero), _CMP_LE_OQ);
+        x = _mm512_mask_mov_pd(x, zero, _mm512_loadu_pd(columns.missing));
+        *nan = _mm512_mask_cmp_pd_mask(columns.nan_last, x, x, _CMP_UNORD_Q);
+      }
+#pragma GCC unroll 4
+      for (int j = 0; j < kMost; ++j) {
+        above[static_cast<size_t>(j) * kFewRows] = _mm512_cmp_pd_mask(x, thresholds[j], _CMP_GT_OQ);
+      }
+    }
   }
-  if (columns.nan_last != 0) {
-    bits.nan[row] = _mm512_mask_cmp_pd_mask(columns.nan_last, x, x, _CMP_UNORD_Q);
-  }
-  for (int j = 0; j < columns.most; ++j) {
-    bits.above[j][row] = _mm512_cmp_pd_mask(x, _mm512_loadu_pd(columns.thresholds[j]), _CMP_GT_OQ);
+}
+
+template <int kMost, class Rank>
+ANYTIME_AVX512 inline void compare_few(bool float32_input, const FewTests::Columns& columns,
+                                       std::span<const PackRows<Rank>> packs, FewBits& bits) noexcept {
+  if (float32_input || columns.zero_is_missing != 0 || columns.nan_last != 0) {
+    compare_few<kMost, false>(float32_input, columns, packs, bits);
+  } else {
+    compare_few<kMost, true>(float32_input, columns, packs, bits);
   }
 }
 
@@ -290,18 +312,20 @@ ANYTIME_AVX512 inline void store_few(const FewTests::Columns& columns, const Few
   }
 }
 
-// Row after row, as they stand in memory.
+// Eight columns after eight: the first brings the rows into the first cache.
 template <class Rank>
 ANYTIME_AVX512 void bin_few_avx512(bool float32_input, std::span<const FewTests::Columns> columns,
                                    std::span<const PackRows<Rank>> packs) noexcept {
-  FewBits bits[kColumnsTogether];
-  for (size_t first = 0; first < columns.size(); first += kColumnsTogether) {
-    const auto some = columns.subspan(first, std::min(kColumnsTogether, columns.size() - first));
-    for (size_t row = 0; row < packs.size() * kLanes; ++row) {
-      const double* x = packs[row / kLanes].row[row % kLanes];
-      for (size_t c = 0; c < some.size(); ++c) compare_few(float32_input, some[c], x, row, bits[c]);
+  FewBits bits;
+  for (const FewTests::Columns& some : columns) {
+    if (some.most <= 1) {
+      compare_few<1>(float32_input, some, packs, bits);
+    } else if (some.most == 2) {
+      compare_few<2>(float32_input, some, packs, bits);
+    } else {
+      compare_few<kFew>(float32_input, some, packs, bits);
     }
-    for (size_t c = 0; c < some.size(); ++c) store_few(some[c], bits[c], packs);
+    store_few(some, bits, packs);
   }
 }
 

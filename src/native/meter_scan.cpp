@@ -3,21 +3,24 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "pack.hpp"
+#include "planes.hpp"
 
 namespace anytime {
 namespace {
 
 constexpr int64_t kLeastRows = 48;
 constexpr int32_t kTogether = 16;     // stages that are looked up, and paid for, together
+constexpr int32_t kAtLast = 4;        // the same where the money of most rows ends
 constexpr size_t kMostTogether = 32;  // trees whose leaves are looked up row by row
 
 // Rows, at most kScanRows of them, that go through the stages together. A row that can pay for all that its
 // paths through the next stages read pays at once: the order of payments does not matter where all are made.
-// Any other pays for half of them, then half of the others, and walks, node by node, through the one that
-// ends its money.
+// Any other pays for half of them, then half of the others, or, where that is quick, for one after the other,
+// and walks, node by node, through the one that ends its money.
 template <class Rank>
 class MeteredSpan {
  public:
@@ -37,6 +40,12 @@ class MeteredSpan {
         path_(words_),
         sums_(kScanRows * outputs_),
         one_(outputs_) {
+    if (sizeof(Rank) == 1 && words_ == 1 && outputs_ == 1) planes_ = plane_kernels(vectors_in_use());
+    if (planes_) {
+      const auto n_trees = static_cast<size_t>(forest.first_tree(horizon_));
+      needed_.reset(new Planes[n_trees]);
+      added_.reset(new Planes[n_trees]);
+    }
     for (const Search& search : layout_.searches) {
       const auto group = static_cast<size_t>(meter.ledger->table()->group_of(search.feature));
       column_group_.insert(column_group_.end(), search.columns, group);
@@ -59,12 +68,14 @@ class MeteredSpan {
     for (size_t i = 0; i < open.size(); ++i) open[i] = static_cast<uint16_t>(i);
     while (!open.empty()) {
       const int32_t end = look_up(stage, last_affordable(active, open, stage));
-      size_t kept = 0;
-      for (const uint16_t place : open) {
-        const int64_t row = active[place];
-        if (go_on(row, place, stage, end) && rows_.done[row] < rows_.until[row]) open[kept++] = place;
+      if (in_planes_) {
+        go_on_together(active, open, stage, end);
+      } else {
+        std::erase_if(open, [&](uint16_t place) {
+          const int64_t row = active[place];
+          return !go_on(row, place, stage, end) || rows_.done[row] == rows_.until[row];
+        });
       }
-      open.resize(kept);
       stage = std::max(end, stage + 1);
     }
   }
@@ -108,21 +119,28 @@ class MeteredSpan {
   }
 
   // The end of the stages after `stage` of which some row can pay the evaluation, and which it shall do; at
-  // most kTogether of them.
+  // most kTogether of them, or kAtLast where rows cannot pay for so many on average.
   int32_t last_affordable(std::span<const int64_t> active, const std::vector<uint16_t>& open,
                           int32_t stage) const {
-    int64_t money = 0;
+    int64_t most = 0;
+    double sum = 0.0;
     int32_t last = stage;
     for (const uint16_t place : open) {
       const int64_t row = active[place];
-      money = std::max(money, meter_.budget[row] - meter_.ledger->paid()[static_cast<size_t>(row)]);
+      const int64_t money = meter_.budget[row] - meter_.ledger->paid()[static_cast<size_t>(row)];
+      most = std::max(most, money);
+      sum += static_cast<double>(money);
       last = std::max(last, rows_.until[row]);
     }
+    const double typical = sum / static_cast<double>(open.size());
     int32_t end = stage;
+    int64_t price = 0;
     for (; end < std::min({last, horizon_, stage + kTogether}); ++end) {
-      money -= meter_.evaluation[static_cast<size_t>(end)];
-      if (money < 0) break;
+      const int64_t evaluation = meter_.evaluation[static_cast<size_t>(end)];
+      if (evaluation > most - price) break;
+      price += evaluation;
     }
+    if (in_planes_ && static_cast<double>(price) > typical) end = std::min(end, stage + kAtLast);
     return end;
   }
 
@@ -136,6 +154,7 @@ class MeteredSpan {
         if (!layout_.trees[t].scanned) end = s;
       }
     }
+    in_planes_ = false;
     if (end == stage) return end;
     const int32_t needed = layout_.searches_needed[static_cast<size_t>(end)];
     for (size_t p = 0; p < n_packs_ && searched_ < needed; p += kBinTogether) {
@@ -149,8 +168,13 @@ class MeteredSpan {
     evaluation_ = 0;
     for (int32_t s = stage; s < end; ++s) evaluation_ += meter_.evaluation[static_cast<size_t>(s)];
     with_slots_of_scans([&](const auto& slots) {
-      for (size_t t = begin; t < last; ++t) scan(slots, t);
-      add_trees(slots, begin, last);
+      in_planes_ = planes_ != nullptr && last - begin <= kPlaneTrees;
+      for (size_t t = begin; t < last; ++t) in_planes_ = scan(slots, t) && in_planes_;
+      if (in_planes_) {
+        add_planes(slots, begin, last);
+      } else {
+        add_trees(slots, begin, last);
+      }
     });
     return end;
   }
@@ -166,13 +190,35 @@ class MeteredSpan {
 
   const Rank* leaves_of(size_t tree) const { return leaves_.data() + (tree - first_tree_) * kScanRows; }
 
+  // Says whether the leaves' numbers stand in planes.
   template <class Node>
-  void scan(const Slots<Node>& slots, size_t t) {
+  bool scan(const Slots<Node>& slots, size_t t) {
     const Tree& tree = layout_.trees[t];
     const ScanNode<Rank>* nodes = slots.scan.data() + tree.scan;
-    if (paths_[t].empty()) paths_[t] = paths(tree, nodes);
+    std::vector<uint64_t>& groups = paths_[t];
+    const bool first = groups.empty();
+    if (first) groups = paths(tree, nodes);
     scan_(nodes, tree.scan_count, store_[0].low, n_packs_ * kLanes, static_cast<Rank>(tree.first_leaf),
           leaves_.data() + (t - first_tree_) * kScanRows);
+    if (planes_ == nullptr || groups.size() > kPlaneLeaves) return false;
+    if (first) {
+      planes_->fill(groups.data(), groups.size(), needed_[t]);
+      planes_->fill(reinterpret_cast<const uint64_t*>(slots.values.data() + tree.value), groups.size(),
+                    added_[t]);
+    }
+    return true;
+  }
+
+  // What the trees read and add, 64 rows at a time.
+  template <class Node>
+  void add_planes(const Slots<Node>& slots, size_t begin, size_t end) {
+    const size_t rows = n_packs_ * kLanes;
+    const auto* leaves = reinterpret_cast<const uint8_t*>(leaves_.data());
+    planes_->join(needed_.get() + begin, end - begin, leaves, rows, needs_.data());
+    planes_->add(added_.get() + begin, end - begin, leaves, rows, reinterpret_cast<uint64_t*>(sums_.data()));
+    for (size_t t = begin; t < end; ++t) {
+      tables_[t - begin] = {paths_[t].data(), slots.values.data() + layout_.trees[t].value};
+    }
   }
 
   // What the trees read and add, row by row: sums stay in registers while trees are added.
@@ -258,6 +304,81 @@ class MeteredSpan {
     return true;
   }
 
+  // The same for all rows, where a word says what each has and a number what is added; `open` keeps those
+  // that go on.
+  void go_on_together(std::span<const int64_t> active, std::vector<uint16_t>& open, int32_t stage,
+                      int32_t end) {
+    const CostTable& table = *meter_.ledger->table();
+    const int64_t evaluation = evaluation_;
+    const Rows rows = rows_;
+    uint16_t* kept = open.data();
+    for (const uint16_t place : open) {
+      const int64_t row = active[place];
+      if (rows.done[row] == stage && rows.until[row] >= end) {
+        const auto [paid, bought] = meter_.ledger->account(row);
+        const int64_t money = meter_.budget[row] - paid;
+        const uint64_t groups = needs_[place];
+        const int64_t price = table.price_of(0, groups & ~bought);
+        if (evaluation <= money && price <= money - evaluation) {
+          paid += evaluation + price;
+          bought |= groups;
+          add_units(rows.acc[row], sums_[place]);
+          rows.done[row] = end;
+          *kept = place;
+          kept += rows.until[row] > end;
+          continue;
+        }
+      }
+      *kept = place;
+      kept += go_on_one_by_one(row, place, end) && rows.done[row] < rows.until[row];
+    }
+    open.resize(static_cast<size_t>(kept - open.data()));
+  }
+
+  // Stage by stage, as far as the row can pay.
+  bool go_on_one_by_one(int64_t row, size_t place, int32_t end) {
+    const CostTable& table = *meter_.ledger->table();
+    const auto [paid, bought] = meter_.ledger->account(row);
+    const int32_t goal = std::min(rows_.until[row], end);
+    for (int32_t& done = rows_.done[row]; done < goal; ++done) {
+      const int64_t money = meter_.budget[row] - paid;
+      const int64_t evaluation = meter_.evaluation[static_cast<size_t>(done)];
+      if (evaluation > money) return false;
+      const auto begin = static_cast<size_t>(forest_.first_tree(done)) - first_tree_,
+                 last = static_cast<size_t>(forest_.first_tree(done + 1)) - first_tree_;
+      uint64_t groups = 0;
+      int64_t sum = 0;
+      for (size_t t = begin; t < last; ++t) {
+        const size_t leaf = leaves_[t * kScanRows + place];
+        groups |= tables_[t].groups[leaf];
+        add_units(sum, tables_[t].values[leaf]);
+      }
+      const uint64_t missing = groups & ~bought;
+      const int64_t price = missing == 0 ? 0 : table.price_of(0, missing);
+      if (price <= money - evaluation) {
+        bought |= groups;
+        paid += evaluation + price;
+        add_units(rows_.acc[row], sum);
+        continue;
+      }
+      if (cheapest(table, missing) > money - evaluation) return false;
+      const double* x = rows_.row(forest_, row);
+      if (walk_stage(forest_, meter_, x, row, done, one_, pacer_) != Outcome::kDone) return false;
+      add(row, one_.data());
+    }
+    return true;
+  }
+
+  // The lowest price of the groups in a bit set: whoever has less can buy none, nor what any of them
+  // requires.
+  static int64_t cheapest(const CostTable& table, uint64_t groups) {
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (; groups != 0; groups &= groups - 1) {
+      least = std::min(least, table.own_price(std::countr_zero(groups)));
+    }
+    return least;
+  }
+
   // Takes a row through some stages that were looked up, if it can pay for them.
   void pay_some(int64_t row, size_t place, int32_t stages) {
     const int32_t stage = rows_.done[row], last = stage + stages;
@@ -307,6 +428,14 @@ class MeteredSpan {
   std::vector<uint64_t> path_;                // (words) what one of them reads of one
   std::vector<int64_t> sums_;                 // (kScanRows, n_outputs) what they add
   std::vector<int64_t> one_;
+  struct Tables {
+    const uint64_t* groups;  // that the way to each leaf reads
+    const int64_t* values;
+  };
+  const PlaneKernels* planes_ = nullptr;      // where a word says what a row has and a number what is added
+  std::unique_ptr<Planes[]> needed_, added_;  // of trees whose paths are known, if they have few leaves
+  Tables tables_[kPlaneTrees];                // from first_tree_ on
+  bool in_planes_ = false;                    // whether they were looked up in planes
   PackRows<Rank> packs_[kSpan];
   size_t n_packs_ = 0;
   int32_t searched_ = 0;

@@ -502,6 +502,7 @@ NB_MODULE(_native, m) {
   anytime::bind_ledger(m);
   anytime::bind_forest(m);
   anytime::bind_vectors(m);
+  anytime::bind_answers(m);
   anytime::bind_bandit(m);
   anytime::bind_grow(m);
   anytime::bind_class_grow(m);

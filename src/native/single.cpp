@@ -11,9 +11,10 @@ namespace anytime {
 namespace {
 
 // Trees between two looks at the clock: few at first, when one more matters most, later about half a
-// microsecond's.
+// microsecond's, or some where the trees come from memory; few again when the deadline is near.
 constexpr int32_t kFewestTrees = kLanes, kMostTrees = 64;
 constexpr int32_t kSearchesPerLook = 32;
+constexpr int64_t kNearNanoseconds = 20'000;
 // While the deadline is this far away, looks are rare: a window of so many trees takes some microseconds.
 constexpr int64_t kFarNanoseconds = 1'000'000;
 constexpr int32_t kTreesWhileFar = 512, kSearchesWhileFar = 1024;
@@ -75,10 +76,11 @@ int32_t run_watched(const Forest& forest, const double* x, int32_t until, const 
   partial.resize(static_cast<size_t>(forest.n_outputs()));
   int32_t searched = 0;
   for (int32_t s = 0; s < until;) {
-    const bool far = watch.is_far(kFarNanoseconds);
-    if (!far && watch.expired()) return s;
-    const int32_t begin = forest.first_tree(s);
-    const int32_t window = far ? kTreesWhileFar : std::clamp(begin, kFewestTrees, kMostTrees);
+    const int64_t left = watch.left_ns();
+    if (left <= 0) return s;
+    const bool far = left > kFarNanoseconds && watch.is_deadline();
+    const int32_t begin = forest.first_tree(s), most = left < kNearNanoseconds ? kFewestTrees : kMostTrees;
+    const int32_t window = far ? kTreesWhileFar : std::clamp(begin, kFewestTrees, most);
     // As many whole stages as fit between two looks at the clock, and at least one.
     const auto starts = forest.stage_start();
     const auto beyond = std::upper_bound(starts.begin() + s + 2, starts.begin() + until + 1, begin + window);

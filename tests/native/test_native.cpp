@@ -1,5 +1,7 @@
 // The native core by itself: every fast path against the plain walk, doors, interrupts, threads, ledger.
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -11,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "answers.hpp"
 #include "checking.hpp"
 #include "clock.hpp"
 #include "costs.hpp"
@@ -19,6 +22,7 @@
 #include "forest.hpp"
 #include "layout.hpp"
 #include "meter.hpp"
+#include "planes.hpp"
 #include "scan.hpp"
 #include "walk.hpp"
 
@@ -497,6 +501,81 @@ void test_metered_run() {
   }
 }
 
+// Sums and unions by tables of bytes, against those by numbers.
+void test_planes() {
+  const PlaneKernels* kernels = plane_kernels(vectors_in_use());
+  if (kernels == nullptr) return;  // this machine has none
+  Random random(9);
+  std::uniform_int_distribution<uint64_t> bits;
+  for (const size_t count : {size_t{1}, size_t{5}, kPlaneTrees}) {
+    std::vector<Planes> planes(count);
+    std::vector<std::array<uint64_t, kPlaneLeaves>> numbers(count);
+    std::vector<uint8_t> leaves(count * kScanRows);
+    std::vector<uint64_t> sums(kScanRows, 7), unions(kScanRows, 7);
+    for (size_t t = 0; t < count; ++t) {
+      const auto n = static_cast<size_t>(below(random, kPlaneLeaves)) + 1;
+      for (uint64_t& number : numbers[t]) number = count == kPlaneTrees ? ~uint64_t{0} : bits(random);
+      for (size_t i = 0; i < kScanRows; ++i) {
+        leaves[t * kScanRows + i] = static_cast<uint8_t>(below(random, static_cast<int>(n)));
+      }
+      kernels->fill(numbers[t].data(), n, planes[t]);
+    }
+    for (const size_t rows : {size_t{16}, size_t{192}, kScanRows}) {
+      kernels->add(planes.data(), count, leaves.data(), rows, sums.data());
+      kernels->join(planes.data(), count, leaves.data(), rows, unions.data());
+      for (size_t i = 0; i < rows; ++i) {
+        uint64_t sum = 0, all = 0;
+        for (size_t t = 0; t < count; ++t) {
+          const uint64_t number = numbers[t][leaves[t * kScanRows + i]];
+          sum += number;
+          all |= number;
+        }
+        CHECK(sums[i] == sum && unions[i] == all);
+      }
+    }
+  }
+}
+
+// Scores in one call, against those of a run.
+void test_scores() {
+  Random random(10);
+  const Arrays arrays = random_arrays(random, {.stages = 12, .trees_per_stage = 2});
+  const Forest forest(arrays.view());
+  const int64_t n = 70;
+  const auto x = random_rows(random, arrays, n);
+  const auto table = make_table({4, 3, 2, 1, 5}, {0, 0, 1, 1, 1, 2}, {0, 2}, {0, 1, 2, 3, 4});
+  const std::vector<int64_t> evaluation(12, 1), budget(static_cast<size_t>(n), 9);
+  const std::vector<double> base(static_cast<size_t>(forest.n_outputs()), 0.25);
+  for (const bool pays : {false, true}) {
+    State state(forest, n, 12);
+    Ledger ledger(table, n);
+    const Meter meter{.ledger = &ledger, .evaluation = evaluation, .budget = budget.data(), .absent = {}};
+    CHECK(pays ? run_metered(forest, state.rows(x), meter, kFar) : run(forest, state.rows(x), kFar, 1));
+    const Payment payment{.table = table, .evaluation = evaluation, .budget = 9};
+    for (const bool mean : {false, true}) {
+      std::vector<double> scores(state.acc.size());
+      scores_of(forest, x.data(), n, 12, pays ? &payment : nullptr, 1, {.base = base, .mean = mean},
+                scores.data());
+      for (size_t i = 0; i < scores.size(); ++i) {
+        const double total = static_cast<double>(state.acc[i]) * forest.unit();
+        const int32_t done = state.done[i / base.size()];
+        const double average = done > 0 ? total / done : 0.25;
+        CHECK(scores[i] == (mean ? average : 0.25 + total));
+      }
+    }
+  }
+  std::vector<double> scores(static_cast<size_t>(n) * base.size());
+  refuses([&] { scores_of(forest, x.data(), n, 13, nullptr, 1, {.base = base}, scores.data()); },
+          "must lie in");
+  refuses([&] { scores_of(forest, x.data(), n, 1, nullptr, 1, {}, scores.data()); }, "base");
+  const std::vector<double> odds{-800.0, -1.0, 0.0, 1.0, 800.0};
+  std::vector<double> probabilities(10);
+  logistic(odds, probabilities.data());
+  CHECK(probabilities[0] == 1.0 && probabilities[1] == 0.0 && probabilities[5] == 0.5 &&
+        probabilities[9] == 1.0);
+  CHECK(probabilities[3] == 1.0 / (1.0 + std::exp(1.0)) && probabilities[2] == 1.0 - probabilities[3]);
+}
+
 // Row by row without a watch, stage by stage under one, and cut short in between: all as the plain walk of
 // the stages whose filter the row passes.
 void test_filtered_run() {
@@ -565,6 +644,8 @@ int main() {
   test_doors();
   test_ledger();
   test_metered_run();
+  test_planes();
+  test_scores();
   test_filtered_run();
   test_class_grow();
   test_grow();

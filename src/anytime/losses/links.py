@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from anytime._native import logistic
+
 Array = NDArray[np.float64]
 
 
@@ -60,10 +62,7 @@ class Link:
 
 
 def _logistic(log_odds: Array) -> Array:
-    probabilities = np.empty((len(log_odds), 2))
-    positive = expit(log_odds[:, 0], out=probabilities[:, 1])
-    np.subtract(1.0, positive, out=probabilities[:, 0])
-    return probabilities
+    return logistic(np.ascontiguousarray(log_odds[:, :1], dtype=np.float64))
 
 
 def _softmax(scores: Array) -> Array:
