@@ -39,7 +39,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo build test test-all quick native-test lint bench compare coverage reproduce figures docs wheel compat clean
+.PHONY: help demo build test test-all quick slow-list native-test lint bench compare coverage reproduce figures docs wheel compat clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,8 +56,11 @@ test: $(VENV)/.dev native-test ## all tests: native (plain and sanitized), Pytho
 
 test-all: $(VENV)/.all test ## the same with torch (a wheel for CPUs where there is no GPU) and Ray, which are installed first
 
-quick: $(VENV)/.dev ## the Python tests without the slow ones
+quick: $(VENV)/.dev ## the Python tests without the slow ones, which tests/slow.txt lists
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not ray and not realtime"
+
+slow-list: $(VENV)/.dev ## measure all Python tests on a quiet machine, and write tests/slow.txt
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not ray and not realtime" --write-slow-list
 
 native-test: $(VENV)/.dev ## the native unit tests, plain and under address and undefined-behaviour sanitizers
 	$(call build_native_tests,plain,OFF)

@@ -9,6 +9,7 @@ import gc
 import os
 import re
 import signal
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -63,6 +64,44 @@ def _folder_of_examples(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
     """Examples in docstrings run in an empty folder, where they may write files."""
     if isinstance(request.node, pytest.DoctestItem):
         monkeypatch.chdir(request.getfixturevalue("tmp_path"))
+
+
+# Names of tests that take longer than this with all their parameters, which ``make quick`` leaves out; ``make slow-list``
+# measures them and writes the list.
+SLOW_LIST, SLOW_SECONDS = Path(__file__).parent / "tests" / "slow.txt", 0.2
+SECONDS: Counter[str] = Counter()
+
+
+def name_of(nodeid: str) -> str:
+    """The test's name without its parameters."""
+    return nodeid.partition("[")[0]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option of ``make slow-list``."""
+    parser.addoption("--write-slow-list", action="store_true", help=f"write what is slow to {SLOW_LIST.name}")
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what the list names."""
+    slow = set(SLOW_LIST.read_text(encoding="utf-8").splitlines())
+    for item in items:
+        if name_of(item.nodeid) in slow:
+            item.add_marker(pytest.mark.slow)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up what tests take, in whichever process they run."""
+    if report.when == "call":
+        SECONDS[name_of(report.nodeid)] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the list; processes of pytest-xdist leave that to theirs."""
+    if session.config.getoption("--write-slow-list") and not hasattr(session.config, "workerinput"):
+        slow = sorted(name for name, seconds in SECONDS.items() if seconds > SLOW_SECONDS)
+        SLOW_LIST.write_text("".join(f"{name}\n" for name in slow), encoding="utf-8")
 
 
 def pytest_collection_finish() -> None:
