@@ -141,10 +141,10 @@ def _table(plan: Plan, unit: str | None) -> str:
     if not bought:
         return ""
     cost = f"cost ({unit})" if unit else "cost"
-    lines = [
-        (", ".join(step.groups), f"{step.price:.4g}", f"{step.model_cost:.4g}", f"{step.first}–{step.last}")
-        for step in bought[:_MOST_ROWS]
-    ]
+    lines = []
+    for step in bought[:_MOST_ROWS]:
+        stages = f"{step.first}" if step.first == step.last else f"{step.first}–{step.last}"
+        lines.append((", ".join(step.groups), f"{step.price:.4g}", f"{step.model_cost:.4g}", stages))
     head = "".join(f"<th>{escape(name)}</th>" for name in ("buys", "price", cost, "stages"))
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
     more = f"<div>and {len(bought) - _MOST_ROWS} more</div>" if len(bought) > _MOST_ROWS else ""
