@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anytime.cli.errors import CliError, UsageError
-from anytime.cli.fit import is_classification, read_settings, split_rows
+from anytime.cli.fit import few_threads, is_classification, read_settings, split_rows
 from anytime.cli.io import (
     check_writable,
     labels_of,
@@ -118,7 +118,7 @@ def grow(
     _check_same_rows(home, rows, seed)
     print_title(rows.what)
     unit = "mult-adds" if costs is None else model.costs.unit or "cost"
-    with watched(home, model.time_budget, unit):
+    with watched(home, model.time_budget, unit), few_threads(rows.X.size):
         model.fit(rows_of(rows.X, train), rows.y[train])
     model.save(output)
     _summarise(model, rows_of(rows.X, test), rows.y[test], unit)
