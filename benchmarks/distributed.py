@@ -164,12 +164,12 @@ def cost_model(args):
                 least[n_workers, n_rows] = tuple(np.minimum(before, np.median(seconds, axis=0)))
     ray.shutdown()
     small, large = ({w: least[w, n_rows] for w in (1, 2, 3, 4)} for n_rows in (_FEW, n))
-    per_worker = max(small[2][0] - small[1][0], 1e-6)
     compute, compute_of_processor = (np.array(large[1]) - small[1]) / (n - _FEW)
+    per_worker = max(small[2][1] - small[1][1], 1e-6)
     rows = {}
     for w in large:
         on_clock = small[w][0] + compute * (n - _FEW) * math.ceil(w / cores) / w
-        few = small[1][1] + (small[2][1] - small[1][1]) * (w - 1)
+        few = small[1][1] + per_worker * (w - 1)
         of_processor = few + compute_of_processor * (n - _FEW) / w
         rows[w] = {
             "few_rows": small[w][0], "model": on_clock, "measured": large[w][0], "off": on_clock / large[w][0] - 1,
@@ -180,34 +180,37 @@ def cost_model(args):
             f"the clock ({rows[w]['off']:+.0%}); of a worker's processor {of_processor * 1e3:.1f} and {large[w][1] * 1e3:.1f} "
             f"({rows[w]['processor_off']:+.0%})"
         )
+    constants = {"few_rows": small[1][1], "per_worker": per_worker, "compute": compute_of_processor}
+    return {"rows": n, "workers": rows, "constants": constants, "foretold": foretold(**constants)}
+
+
+def foretold(few_rows, per_worker, compute):
+    """Seconds per tree on machines of one core with a network of 10 Gbit/s and 0.1 ms, and where more of them stop to pay."""
     print(
-        f"model: {compute * 1e6:.4f} s per tree and million rows; another worker costs {per_worker * 1e3:.2f} ms per tree"
+        f"model: of a processor {compute * 1e6:.3f} s per tree and million rows; another worker costs {per_worker * 1e3:.1f} ms "
+        "per tree"
     )
-    bandwidth = 1.25e9  # bytes per second: a 10 Gbit network
-    histograms = (LEAVES - 1) * COLUMNS * BINS * 16
+    histograms, bandwidth, messages, latency = (
+        (LEAVES - 1) * COLUMNS * BINS * 16,
+        1.25e9,
+        2 * (LEAVES - 1),
+        1e-4,
+    )
     ahead = {}
     for total in (10_000_000, 1_000_000_000):
         for n_workers in (1, 10, 100, 1000):
-            seconds = (
-                compute * total / n_workers
-                + histograms * (n_workers - 1) / n_workers / bandwidth
-                + small[1][0]
-                + per_worker * (n_workers - 1)
+            network = histograms * (n_workers - 1) / n_workers / bandwidth + messages * latency * (
+                n_workers > 1
             )
+            seconds = few_rows + per_worker * (n_workers - 1) + compute * total / n_workers + network
             ahead[f"{total} rows, {n_workers} workers"] = seconds
             print(
                 f"  foretold for {total:,} rows on {n_workers} machines of one core: {seconds:.2f} s per tree"
             )
-        best = np.sqrt(compute * total / per_worker)
+        best = float(np.sqrt(compute * total / per_worker))
         ahead[f"{total} rows, most workers that pay"] = best
         print(f"  {total:,} rows: more than {best:.0f} workers make a tree slower again")
-    return {
-        "rows": n,
-        "compute": compute,
-        "per_worker": per_worker,
-        "workers": rows,
-        "foretold": ahead,
-    }
+    return ahead
 
 
 def prediction(args):

@@ -28,7 +28,7 @@ import pandas as pd
 import anytime as at
 
 PAGE = Path(__file__).parents[1] / "docs" / "distributed.md"
-CABLES = {"without a limit": None, "10 Gbit/s": "10gbit", "1 Gbit/s": "1gbit"}
+CABLES = {"without a limit": None, "1 Gbit/s": "1gbit"}
 
 DYING = """
 import sys, numpy as np, anytime as at
@@ -114,6 +114,8 @@ def cabled(folder: Path, stack: ExitStack) -> list[Node]:
     for number, (node, end) in enumerate(zip(nodes, ends, strict=True), 1):
         subprocess.run(["ip", "link", "set", end, "netns", str(node.pid), "name", "eth0"], check=True)
         node.run("ip", "addr", "add", f"10.0.0.{number}/24", "dev", "eth0")
+        # the address stays when the other machine, and with it the cable, is gone
+        node.run("ip", "addr", "add", f"10.0.0.{number}/32", "dev", "lo")
         node.run("ip", "link", "set", "eth0", "up")
     for number, node in enumerate(nodes, 1):  # Ray asks the way out for the address of the machine
         node.run("ip", "route", "add", "default", "via", f"10.0.0.{3 - number}")
@@ -156,6 +158,8 @@ def main() -> None:
         "--json", type=Path, default=None, help="a file for the figures, beside those that it has"
     )
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that machines are switched off, too
+    os.environ.setdefault("RAY_worker_niceness", "0")
     found: dict[str, object] = {"rows": args.rows}
     with ExitStack() as stack:
         folder = Path(
@@ -175,7 +179,8 @@ def main() -> None:
             len({found[f"program on the {name}"] for name in ("first", "second")} | {found["alone"]}) == 1
         )
         print(
-            f"two nodes: the program of the page, run on either, gives the file of one process: {found['same']}"
+            f"two nodes: the program of the page, run on either, gives the file of one process: {found['same']}",
+            flush=True,
         )
         for name, rate in CABLES.items():
             if rate is not None:
@@ -185,15 +190,15 @@ def main() -> None:
                     )
             said = nodes[0].run(sys.executable, "-c", TIMED, str(shared))
             found[name] = json.loads(said.splitlines()[-1])
-            print(
-                f"two nodes: {args.rows:,} rows, cable {name}: {found[name]['seconds_per_tree'] * 1e3:.0f} ms per tree"
-            )
+            per_tree = 1e3 * found[name]["seconds_per_tree"]
+            print(f"two nodes: {args.rows:,} rows, cable {name}: {per_tree:.0f} ms per tree", flush=True)
         fit = nodes[0].start(sys.executable, "-c", DYING, str(shared))
-        while "fitting" not in fit.stdout.readline():
-            pass
+        next(line for line in fit.stdout if "fitting" in line)
         time.sleep(5.0)
         nodes[1].end()
         said, _ = fit.communicate(timeout=300)
+        if fit.returncode:
+            raise SystemExit(f"the fit did not go on: {said}")
         losses = int(re.search(r"(\d+) lost", said)[1])
         found["death"] = {"losses": losses, "same": digest(shared / "model.anytime") == alone(shared, 300)}
         print(f"two nodes: a machine switched off in the middle of a fit ({losses} losses): {found['death']}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from common import measured
+from report import cluster
 from report.charts import Chart, Panel, Series
 from report.claims import MET, MISSED, Claim, last_exits, leading
 
@@ -492,7 +493,7 @@ def growing() -> Chart:
     )
 
 
-CLAIMS = [*quality(), *learners(), *runtime()]
+CLAIMS = [*quality(), *learners(), *runtime(), *cluster.claims()]
 FIGURES = {
     chart.__name__: chart
     for chart in (

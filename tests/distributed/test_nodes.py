@@ -11,7 +11,7 @@ import pytest
 
 import anytime as at
 
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = pytest.mark.ray
 PAGE = Path(__file__).parents[2] / "docs" / "distributed.md"
 COUNTED = """
 from anytime.distributed.crew import Crew
