@@ -14,6 +14,7 @@ from anytime.boosting.branches import (
     filled,
     longest_prefix,
     most_gain_first,
+    most_missed_first,
     sets_within,
 )
 from anytime.boosting.foretelling import Foretelling
@@ -71,6 +72,16 @@ def test_branches_that_gain_most_are_made_first_where_time_is_short():
     found = [frozenset([B]), frozenset([A, B]), frozenset([B, C])]
     ranked = most_gain_first(found, chain, sets, lambda groups: additive(values)(groups).mean())
     assert ranked == [frozenset([A, B]), frozenset([B, C]), frozenset([B])]
+
+
+def test_what_time_may_not_suffice_for_comes_in_the_order_in_which_it_is_missed():
+    """Losses 15, 6 and 14 at costs 1, 6 and 4, between 20 for nothing and 0 at 10: areas 5 ln 10 > 14 ln (10 / 6) > 6 ln (10 / 4)."""
+    sets, values, _ = golden()
+    todo = [frozenset([B]), frozenset([A, C]), frozenset([A])]
+    made = [frozenset([A, B, C])]
+    ordered = most_missed_first(todo, made, sets, lambda groups: additive(values)(groups).mean())
+    assert ordered == [frozenset([A]), frozenset([A, C]), frozenset([B])]
+    assert most_missed_first(todo, made, sets, lambda groups: np.nan) == todo
 
 
 @pytest.mark.parametrize("seed", range(20))

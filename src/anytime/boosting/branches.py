@@ -203,3 +203,27 @@ def most_gain_first(
         return loss(groups) / max(answering, 1e-300) if answering > 0 else loss(groups) - answering
 
     return sorted(branches, key=share_left)
+
+
+def most_missed_first(
+    todo: Sequence[Groups], made: Sequence[Groups], sets: GroupSets, loss: Callable[[Groups], float]
+) -> list[Groups]:
+    """Sets by the area under the curve of losses against the logarithm of cost that each takes off all before it.
+
+    As they are given, where a loss is unknown.
+    """
+    left, before, order = list(todo), [frozenset[int](), *made], list[Groups]()
+    if np.isnan([loss(groups) for groups in (*before, *left)]).any():
+        return left
+
+    def missed(groups: Groups) -> float:
+        price = sets.price(groups)
+        answering = min(loss(other) for other in before if sets.price(other) <= price)
+        until = min((sets.price(other) for other in before if sets.price(other) > price), default=price)
+        return (answering - loss(groups)) * float(np.log(max(until, 1) / max(price, 1)))
+
+    while left:
+        order.append(max(left, key=missed))
+        before.append(order[-1])
+        left.remove(order[-1])
+    return order

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.boosting.boosted import Training
-from anytime.boosting.branches import branch_sets, budgets, most_gain_first
+from anytime.boosting.branches import branch_sets, budgets, most_gain_first, most_missed_first
 from anytime.boosting.foretelling import Foretelling
 from anytime.boosting.probes import Probes, by_group
 from anytime.boosting.purchasing import Purchasing
@@ -198,7 +198,7 @@ class Renewal:
     # ------------------------------------------------------------------ the models
 
     def models(self, max_stages: int) -> Iterator[Renewed]:
-        """The known models and new ones, until time is up: that of everything, then from cheap to dear."""
+        """The known models and new ones, until time is up: that of everything, the cheapest, then what is missed most."""
         clock, everything = self.training.clock, self.sets.everything
         fitted = {model.groups: model for model in self.known}
         yield from self.known
@@ -302,10 +302,7 @@ class Renewal:
         return worth
 
     def _in_turn(self, todo: list[Groups]) -> list[Groups]:
-        """The cheapest first, then those that quick losses can be read by best, then the others from cheap to dear.
-
-        Losses fall most where little has been bought, so what time does not suffice for is missed least.
-        """
+        """The cheapest first, then those that quick losses can be read by best, then what would be missed most."""
         if not todo:
             return []
         anchors = [todo[0]]
@@ -318,7 +315,9 @@ class Renewal:
                 break
             anchors.append(todo[furthest])
             quick.append(losses[furthest])
-        return list(dict.fromkeys([*anchors, *todo]))
+        anchors = list(dict.fromkeys(anchors))
+        rest = [groups for groups in todo if groups not in anchors]
+        return [*anchors, *most_missed_first(rest, [*anchors, self.sets.everything], self.sets, self.probes)]
 
     def _choose_sampling(self, until: float) -> None:
         """Whether each tree is to see some columns only, or all: what held-out rows like in the model of everything.
