@@ -20,9 +20,7 @@ Rows = NDArray[np.intp]
 
 _ROWS = 3_000  # to learn from, and as many to judge on: these take little time, and noise is less with more of them
 _BINS = 64
-# Leaves, learning rate and rounds. Where one tree answers for several outputs, fewer would undervalue large sets
-_SINGLE, _SHARED = (8, 0.5, 10), (15, 0.4, 15)
-_PATIENCE = 3
+_LEAVES, _RATE, _ROUNDS, _PATIENCE = 15, 0.4, 15, 3
 _RIDGE = (
     5.0  # at so large a rate, leaves of few rows would go astray, and larger sets seem worse than they are
 )
@@ -45,8 +43,7 @@ class Probes:
     ) -> None:
         self.sets, self.clock, self.until, self.n_jobs = sets, training.clock, until, grower.n_threads
         self.base = training.base
-        most_leaves, self.rate, self.n_rounds = _SHARED if training.base.size > 1 else _SINGLE
-        leaves = min(grower.max_leaf_nodes or most_leaves, most_leaves)
+        leaves = min(grower.max_leaf_nodes or _LEAVES, _LEAVES)
         ridge = max(grower.l2_regularization, _RIDGE)
         self.grower = replace(grower, max_leaf_nodes=leaves, l2_regularization=ridge, n_threads=1)
         kept = np.arange(len(training.table))
@@ -112,7 +109,7 @@ class Probes:
             self.objective,
             self.grower,
             self.base,
-            learning_rate=self.rate,
+            learning_rate=_RATE,
             rows=rows,
             judge=judge.rows,
             columns=columns,
@@ -121,7 +118,7 @@ class Probes:
             judged=judge,
             keep_trees=False,
         )
-        run.run(self.n_rounds if columns.any() else 0, _PATIENCE, self.clock.ends(self.until))
+        run.run(_ROUNDS if columns.any() else 0, _PATIENCE, self.clock.ends(self.until))
         return run
 
 
