@@ -75,7 +75,7 @@ def test_branches_that_gain_most_are_made_first_where_time_is_short():
 
 
 def test_what_time_may_not_suffice_for_comes_in_the_order_in_which_it_is_missed():
-    """Losses 15, 6 and 14 at costs 1, 6 and 4, between 20 for nothing and 0 at 10: areas 5 ln 10 > 14 ln (10 / 6) > 6 ln (10 / 4)."""
+    """Losses 15, 6, 14 at costs 1, 6, 4, between 20 for nothing and 0 at 10: areas 5 ln 10 > 14 ln (10 / 6) > 6 ln (10 / 4)."""
     sets, values, _ = golden()
     todo = [frozenset([B]), frozenset([A, C]), frozenset([A])]
     made = [frozenset([A, B, C])]
