@@ -24,8 +24,8 @@ def claims() -> list[Claim]:
     return [
         _claim(
             "Two machines that follow the page write the file of one process, byte for byte",
-            found["two_nodes"]["same"],
-            "two network namespaces, the program run on either; tests do the same for 1 to 4 workers",
+            found["two_nodes"]["same"] and found["two_nodes"]["death"]["same"],
+            "two network namespaces, the program run on either; also when one is switched off in the middle of a fit",
         ),
         _claim(
             "Two workers need at most 1.4 times the processor time of a local fit",
