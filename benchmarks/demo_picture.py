@@ -42,6 +42,7 @@ def main() -> None:
     comparison = at.compare(models, data.test.X, data.test.y)
     axes = comparison.plot(log=True)
     axes.set_title("Reading digits under a budget")
+    axes.legend(frameon=False, loc=(0.3, 0.14))
     axes.figure.savefig(PICTURE, dpi=150)
     accuracy = {name: np.round(curve.at(BUDGETS), 4).tolist() for name, curve in comparison.curves.items()}
     first = {

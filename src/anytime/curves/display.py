@@ -167,12 +167,12 @@ def _dress(ax: Any, curve: AnytimeCurve, log: bool, fresh: bool) -> None:
 
 
 def _log_scale(ax: Any, least: float, most: float) -> None:
-    """Logarithmic above ``least`` with plain numbers on the ticks, 1-2-5 where there are few decades."""
-    from matplotlib.ticker import SymmetricalLogLocator
-
+    """Logarithmic above ``least``, with plain numbers on the ticks: 1-2-5 where there are few decades, none below ``least``."""
     ax.set_xscale("symlog", linthresh=least, linscale=0.4)
     steps = [1.0] if most > 1000 * least else [1.0, 2.0, 5.0]
-    ax.xaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=least, subs=steps))
+    decades = 10.0 ** np.arange(np.floor(np.log10(least)), np.ceil(np.log10(most)) + 1)
+    ticks = np.outer(decades, steps).ravel()
+    ax.set_xticks([0.0, *ticks[(ticks >= least) & (ticks <= 1.2 * most)]])
     ax.xaxis.set_major_formatter(lambda cost, _: f"{cost:g}")
 
 
