@@ -188,9 +188,8 @@ def runtime() -> list[Claim]:
             "runtime",
             "runtime",
             "99.9 % of single-row answers come within 50 µs of their deadline",
-            MET,
-            f"{in_time:.2%} in the published run",
-            in_time >= 0.999,
+            MET if in_time >= 0.999 else MISSED,
+            f"{in_time:.2%} in the published run; 99.84 to 99.99 % in four earlier ones",
         ),
         Claim(
             "runtime",
