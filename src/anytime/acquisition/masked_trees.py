@@ -13,22 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime._native import Forest
+from anytime.acquisition.held_out_boosting import HeldOutBoosting
 from anytime.acquisition.masked_networks import Floats, MaskedNetworks, Masks, Targets
 from anytime.boosting.objective import MeanLoss
-from anytime.boosting.rounds import GradientRounds
 from anytime.losses import LINKS, training_loss
 from anytime.plan import Array
 from anytime.trees.arrays import LEAF
-from anytime.trees.binning import BinnedData
 from anytime.trees.block import TreeBlock
 from anytime.trees.clock import Clock
-from anytime.trees.growing import TreeGrower
 
 __all__ = ["MaskedTrees", "share_of_trees", "train_trees"]
 
 # copies of rows to learn from, each with other groups hidden: at least and at most; and how many of one row at most
 _COPIES, _MOST_OF_ONE = (40_000, 200_000), 40
-_ROUNDS, _PATIENCE, _RATE, _LEAVES = 400, 20, 0.1, 63
+_ROUNDS, _PATIENCE, _LEAVES = 400, 20, 63
 _SHARES = 0.25, 0.5, 0.75, 1.0  # of an answer
 _FEWEST_HELD = 20
 
@@ -85,31 +83,24 @@ def train_trees(
     rows = np.resize(random.permutation(n), min(max(_COPIES[0], n), _COPIES[1], _MOST_OF_ONE * n))
     owned = masks.draw(random, rows.size)
     seen = np.where(owned[:, group[:n_read]], Z[rows, :n_read].astype(np.float64), np.nan)
-    held, kept = np.flatnonzero(fold[rows] == 0), np.flatnonzero(fold[rows] != 0)
+    held = np.flatnonzero(fold[rows] == 0)
     loss = training_loss("multinomial" if targets.are_classes else "squared")
     weight = None if targets.weight is None else targets.weight[rows].astype(np.float64)
-    objective = MeanLoss(loss, targets.values[rows], weight)
     start = _constant(targets)
-    grower = TreeGrower(
+    trees = HeldOutBoosting(
+        *(seen, MeanLoss(loss, targets.values[rows], weight), start, held),
         max_leaf_nodes=_LEAVES,
         min_samples_leaf=max(5 * rows.size // n, 5),
-        l2_regularization=1.0,
         n_threads=n_threads,
     )
-    data = BinnedData.fit(seen, n_threads=n_threads)
-    settings: dict[str, Any] = {"learning_rate": _RATE, "shared": True}
-    judged = GradientRounds(data, objective, grower, start, rows=kept, judge=held, **settings)
-    judged.run(_ROUNDS, _PATIENCE, clock.ends(clock.elapsed + 0.5 * (clock.seconds - clock.elapsed)))
-    if not judged.best:
+    if not trees.judge(_ROUNDS, _PATIENCE, clock):
         return None
+    judged = trees.judged
     by_trees = TreeBlock(judged.trees(judged.best, one_stage=True)).outputs(0, seen[held]) + start
     by_network = networks.scores(0, Z[rows[held]], owned[held], group).astype(np.float64)
     share = share_of_trees(by_network, by_trees, targets, rows[held])
-    if not share:
-        return None
-    boosting = GradientRounds(data, objective, grower, start, **settings)
-    boosting.run(judged.best, None, clock.ends(clock.seconds))
-    if not boosting.rounds:
+    boosting = trees.refitted(clock) if share else None
+    if boosting is None:
         return None
     clock.tell(f"{len(boosting.rounds)} rounds of trees have {share:.0%} of the answers")
     first = boosting.rounds[0][0]  # shared trees answer for all outputs

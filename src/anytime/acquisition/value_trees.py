@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.acquisition.held_out_boosting import HeldOutBoosting
 from anytime.acquisition.masked_networks import Floats, MaskedNetworks, Masks, Targets
 from anytime.blas import blas_threads
 from anytime.boosting.objective import MeanLoss
@@ -19,16 +20,14 @@ from anytime.boosting.rounds import GradientRounds
 from anytime.losses import LINKS, training_loss
 from anytime.plan import Array
 from anytime.trees.arrays import LEAF
-from anytime.trees.binning import BinnedData
 from anytime.trees.block import TreeBlock
 from anytime.trees.clock import Clock
-from anytime.trees.growing import TreeGrower
 
 __all__ = ["LearnedDrops", "train_values", "what_trees_see"]
 
 _STATES, _FEWEST = 20_000, 400  # copies of rows to learn from, and how many there have to be
 _PER_ROW = 40  # copies of one row at most
-_ROUNDS, _PATIENCE, _RATE, _LEAVES, _LEAST_LEAF = 150, 15, 0.1, 31, 40
+_ROUNDS, _PATIENCE, _LEAVES, _LEAST_LEAF = 150, 15, 31, 40
 _AT_ONCE = 2_000  # states whose losses are worked out together
 
 
@@ -112,31 +111,23 @@ def train_values(
                     drops[some, place] = now - then
                 if clock.over:
                     return None
-    held, kept = np.flatnonzero(fold[rows] == 0), np.flatnonzero(fold[rows] != 0)
+    held = np.flatnonzero(fold[rows] == 0)
     mean, spread = drops.mean(axis=0), float(drops.std())
-    if min(held.size, kept.size) < _FEWEST or not spread > 0:
+    if min(held.size, rows.size - held.size) < _FEWEST or not spread > 0:
         return None
-    data = BinnedData.fit(
+    trees = HeldOutBoosting(
         what_trees_see(Z[rows, :n_read], owned, group[:n_read], said, targets.are_classes),
-        n_threads=n_threads,
-    )
-    objective = MeanLoss(training_loss("squared"), (drops - mean) / spread)
-    grower = TreeGrower(
+        MeanLoss(training_loss("squared"), (drops - mean) / spread),
+        np.zeros(candidates.size),
+        held,
         max_leaf_nodes=_LEAVES,
         min_samples_leaf=max(5 * rows.size // n, _LEAST_LEAF),
-        l2_regularization=1.0,
         n_threads=n_threads,
     )
-    settings: dict[str, Any] = {"learning_rate": _RATE, "shared": True}
-    start = np.zeros(candidates.size)
-    judged = GradientRounds(data, objective, grower, start, rows=kept, judge=held, **settings)
-    judged.run(_ROUNDS, _PATIENCE, clock.ends(clock.elapsed + 0.5 * (clock.seconds - clock.elapsed)))
-    if not judged.best:
+    final = trees.refitted(clock) if trees.judge(_ROUNDS, _PATIENCE, clock) else None
+    if final is None:
         return None
-    final = GradientRounds(data, objective, grower, start, **settings)
-    final.run(judged.best, None, clock.ends(clock.seconds))
-    if not final.rounds:
-        return None
+    judged = trees.judged
     clock.tell(f"{len(final.rounds)} rounds of trees say what purchases are worth")
     return LearnedDrops(
         _in_units(final, len(final.rounds), mean, spread), _in_units(judged, judged.best, mean, spread)
